@@ -1,0 +1,1 @@
+"""What a model keeps: the vocabulary of specs, their reader and writer, and the catalogue."""

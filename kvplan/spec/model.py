@@ -1,0 +1,182 @@
+"""What a whole model keeps: its layers, each of a named kind, and the facts engines ask for.
+
+A `ModelSpec` names its layer kinds once (`kinds`) and lists one kind name per layer (`layers`), so
+runs of equal layers cost nothing to reason about: every sum is over kinds, weighted by their counts.
+`draft_layers` are the extra layers of a multi-token-prediction head; they count only when asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from kvplan.dtypes import find_dtype
+from kvplan.spec.states import (
+    CrossAttention,
+    FieldError,
+    HeadState,
+    SharedCache,
+    State,
+    doc,
+)
+
+# More layers than any model has; keeps a `repeat` slip from filling memory.
+MAX_LAYERS = 4096
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rope:
+    """The rotary scaling a config declares; engines derive their default length from it."""
+
+    type: str = doc("rope type: linear, dynamic, yarn, llama3, longrope, ...")
+    factor: float | None = doc("scaling factor", default=None)
+    original_max_context: int | None = doc(
+        "context before scaling (original_max_position_embeddings)", default=None
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelSpec:
+    """A model as far as its memory is concerned.
+
+    Attributes (beside the documented fields):
+        kinds: kind name -> the states one such layer keeps; () keeps nothing.
+        layers: one kind name per layer, in order.
+
+    Raises:
+        FieldError: no layers, an unknown kind, kv_heads that do not divide heads, a shared layer
+            that points nowhere.
+    """
+
+    name: str = doc("short, lower-case name: llama3-8b")
+    hf_ids: tuple[str, ...] = doc(
+        "Hugging Face ids with this very cache, the base first", default=()
+    )
+    aliases: tuple[str, ...] = doc("further short names", default=())
+    family: str | None = doc("models that differ only in size, length or tuning", default=None)
+    model_type: str | None = doc("model_type of the text model in config.json", default=None)
+    architecture: str | None = doc("class name in config.json (architectures[0])", default=None)
+    parameters: int | None = doc(
+        "number of parameters, exact where the maker states it", default=None
+    )
+    active_parameters: int | None = doc(
+        "parameters used per token, of a mixture of experts", default=None
+    )
+    max_context: int | None = doc("longest context the model supports, in tokens", default=None)
+    dtype: str | None = doc("the model's own format (torch_dtype)", default=None)
+    kv_dtype: str | None = doc("format the checkpoint declares for its KV cache", default=None)
+    quant_method: str | None = doc(
+        "how the checkpoint's weights are quantised (quant_method)", default=None
+    )
+    heads: int | None = doc("query heads (num_attention_heads)", default=None)
+    hidden_size: int | None = doc("model width", default=None)
+    vocab_size: int | None = doc("vocabulary", default=None)
+    encoder_tokens: int | None = doc(
+        "tokens cross attention keeps, where the model fixes them", default=None
+    )
+    rope: Rope | None = doc("rotary scaling", default=None)
+    unsupported_dtypes: Mapping[str, str] = doc(
+        "formats the maker says the model does not run in, each with the reason",
+        default_factory=dict,
+    )
+    source: str | None = doc("where the facts come from", default=None)
+    notes: str | None = doc("what a reader should know", default=None)
+    kinds: Mapping[str, tuple[State, ...]] = field()
+    layers: tuple[str, ...] = field()
+    draft_layers: tuple[str, ...] = field(default=())
+
+    def __post_init__(self) -> None:
+        if not self.layers:
+            raise FieldError("layers", "a model needs at least one layer")
+        for name in (*self.layers, *self.draft_layers):
+            if name not in self.kinds:
+                raise FieldError("layers", f"layer kind {name!r} is not defined under kinds")
+        for key in (
+            "parameters",
+            "active_parameters",
+            "max_context",
+            "heads",
+            "hidden_size",
+            "vocab_size",
+            "encoder_tokens",
+        ):
+            value = getattr(self, key)
+            if value is not None and value < 1:
+                raise FieldError(key, f"{key} is {value}, it must be at least 1")
+        for key in ("dtype", "kv_dtype"):
+            value = getattr(self, key)
+            if value is not None and find_dtype(value) is None:
+                raise FieldError(key, f"{key} {value!r} is not a known format")
+        self._check_heads()
+        self.shared_sources()
+
+    def _check_heads(self) -> None:
+        for kind, states in self.kinds.items():
+            for state in states:
+                if not isinstance(state, HeadState) or isinstance(state, CrossAttention):
+                    continue
+                heads = state.heads or self.heads
+                if heads is not None and heads % state.kv_heads:
+                    raise FieldError(
+                        f"kinds.{kind}.kv_heads",
+                        f"kv_heads {state.kv_heads} does not divide heads {heads}",
+                    )
+
+    def shared_sources(self) -> dict[int, int]:
+        """Layer index -> the earlier layer whose cache it reads, for layers that share one.
+
+        Raises:
+            FieldError: kinds that read each other, or a layer that no earlier layer answers to.
+        """
+        reads = {
+            name: state.reads
+            for name, states in self.kinds.items()
+            for state in states
+            if isinstance(state, SharedCache)
+        }
+        if not reads:
+            return {}
+        for name in reads:
+            self._check_cycle(name, reads)
+        sources: dict[int, int] = {}
+        nearest: dict[str, int] = {}  # kind name -> last layer of it so far
+        for index, kind in enumerate((*self.layers, *self.draft_layers)):
+            if kind in reads:
+                target = reads[kind]
+                found = nearest.get(target) if isinstance(target, str) else target
+                if found is None or found >= index:
+                    raise FieldError(
+                        f"kinds.{kind}.reads",
+                        f"layer {index} reads {target!r}, but no earlier layer is that",
+                    )
+                sources[index] = sources.get(found, found)
+            nearest[kind] = index
+        return sources
+
+    def _check_cycle(self, start: str, reads: Mapping[str, str | int]) -> None:
+        path = [start]
+        while isinstance(target := reads.get(path[-1]), str):
+            if target not in self.kinds:
+                raise FieldError(
+                    f"kinds.{path[-1]}.reads", f"{target!r} is not defined under kinds"
+                )
+            if target in path:
+                circle = " -> ".join((*path, target))
+                raise FieldError(f"kinds.{start}.reads", f"shared layers read each other: {circle}")
+            path.append(target)
+
+    def counted_kinds(
+        self, *, with_draft: bool = False
+    ) -> Iterator[tuple[str, tuple[State, ...], int]]:
+        """Each kind in use once, in order of first use: (name, states, number of layers)."""
+        names = (*self.layers, *self.draft_layers) if with_draft else self.layers
+        counts: dict[str, int] = {}
+        for name in names:
+            counts[name] = counts.get(name, 0) + 1
+        for name, count in counts.items():
+            yield name, self.kinds[name], count
+
+    def states(self) -> Iterator[State]:
+        """Every distinct state that some layer keeps (draft layers left out)."""
+        for _, states, _ in self.counted_kinds():
+            yield from states

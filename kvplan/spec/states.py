@@ -1,0 +1,275 @@
+"""What a layer can keep of the past: one frozen type per kind of state.
+
+Each kind answers two questions: how many bytes is one entry (given the formats), and how many
+entries are held after T tokens of one sequence. Everything else is a sum.
+
+    full         kv_heads x (head_dim + v_head_dim)      T
+    sliding      same                                    min(T, window)
+    chunked      same                                    min(T, chunk), the peak before a chunk ends
+    latent       kv_lora_rank + qk_rope_head_dim         T            one vector, no factor 2
+    compressed   head_dim                                min(T, window) + floor(T / ratio)
+    indexer      heads x head_dim                        floor(T / ratio)
+    cross        kv_heads x (head_dim + v_head_dim)      encoder tokens, whatever T
+    shared       0: it reads the cache of an earlier layer
+    (recurrent kinds, one entry whatever T: see kvplan.spec.recurrent)
+
+Units: bytes and tokens, integers. The field names are the keys of a spec YAML; the `doc` of a field
+is its description in the published JSON Schema.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar
+
+from kvplan.dtypes import CacheDTypes
+from kvplan.errors import SpecError
+
+
+def doc(text: str, **options: Any) -> Any:
+    """A dataclass field with the description that the JSON Schema and the docs show."""
+    return field(metadata={"doc": text}, **options)
+
+
+class FieldError(SpecError):
+    """A value that its field cannot take; the reader adds the place it stands."""
+
+    def __init__(self, field_name: str, message: str) -> None:
+        super().__init__(message)
+        self.field = field_name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """Base of all kinds. Every integer field must be at least 1.
+
+    Raises:
+        FieldError: a count below 1, or counts that contradict each other.
+    """
+
+    kind: ClassVar[str]
+    summary: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        for item in fields(self):
+            value = getattr(self, item.name)
+            if isinstance(value, int) and not isinstance(value, bool) and value < 1:
+                raise FieldError(item.name, f"{item.name} is {value}, it must be at least 1")
+        self.check()
+
+    def check(self) -> None:
+        """Raise FieldError when fields contradict each other."""
+
+    def entry_bytes(self, dtypes: CacheDTypes) -> int:
+        """Bytes of one entry."""
+        raise NotImplementedError
+
+    def entries(self, tokens: int, encoder_tokens: int) -> int:
+        """Entries one sequence holds after `tokens` tokens."""
+        raise NotImplementedError
+
+    @property
+    def depends_on_context(self) -> bool:
+        """False for a state whose size is the same whatever the number of tokens."""
+        return True
+
+    @property
+    def formula(self) -> str:
+        """The entry in elements with this state's numbers: `2 x 8 kv_heads x 128 head_dim`."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeadState(State):
+    """A K and a V vector per KV head: MHA, GQA and MQA are the same kind with other counts."""
+
+    kv_heads: int = doc("number of key/value heads (num_key_value_heads)")
+    head_dim: int = doc("elements of one K vector")
+    v_head_dim: int | None = doc("elements of one V vector, where it differs", default=None)
+    heads: int | None = doc(
+        "query heads of this kind, where they differ from the model's", default=None
+    )
+
+    def check(self) -> None:
+        if self.heads is not None and self.heads % self.kv_heads:
+            raise FieldError(
+                "kv_heads", f"kv_heads {self.kv_heads} does not divide heads {self.heads}"
+            )
+
+    @property
+    def value_dim(self) -> int:
+        """Elements of one V vector."""
+        return self.v_head_dim or self.head_dim
+
+    def entry_bytes(self, dtypes: CacheDTypes) -> int:
+        return dtypes.k.vectors_bytes(self.kv_heads, self.head_dim) + dtypes.v.vectors_bytes(
+            self.kv_heads, self.value_dim
+        )
+
+    @property
+    def formula(self) -> str:
+        if self.value_dim == self.head_dim:
+            return f"2 x {self.kv_heads} kv_heads x {self.head_dim} head_dim"
+        return f"{self.kv_heads} kv_heads x ({self.head_dim} K + {self.value_dim} V)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FullAttention(HeadState):
+    """Every token is kept."""
+
+    kind: ClassVar[str] = "full"
+    summary: ClassVar[str] = "full attention: K and V of every token"
+
+    def entries(self, tokens: int, encoder_tokens: int) -> int:
+        return tokens
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlidingAttention(HeadState):
+    """Only the last `window` tokens are kept."""
+
+    kind: ClassVar[str] = "sliding"
+    summary: ClassVar[str] = "sliding window: K and V of the last `window` tokens"
+
+    window: int = doc("tokens in the window")
+
+    def entries(self, tokens: int, encoder_tokens: int) -> int:
+        return min(tokens, self.window)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChunkedAttention(HeadState):
+    """Tokens are kept until their chunk ends; the figure is the peak just before that."""
+
+    kind: ClassVar[str] = "chunked"
+    summary: ClassVar[str] = "chunked local attention: K and V of the current chunk, at its peak"
+
+    chunk: int = doc("tokens in one chunk (attention_chunk_size)")
+
+    def entries(self, tokens: int, encoder_tokens: int) -> int:
+        return min(tokens, self.chunk)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CrossAttention(HeadState):
+    """K and V of the encoder's output (or of an image), computed once per request."""
+
+    kind: ClassVar[str] = "cross"
+    summary: ClassVar[str] = "cross attention: K and V of the encoder's tokens"
+
+    def entries(self, tokens: int, encoder_tokens: int) -> int:
+        return encoder_tokens
+
+    @property
+    def depends_on_context(self) -> bool:
+        return False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LatentAttention(State):
+    """MLA: one compressed vector and one rotary key per token, shared by all heads."""
+
+    kind: ClassVar[str] = "latent"
+    summary: ClassVar[str] = "latent attention (MLA): one latent and one rotary key per token"
+
+    kv_lora_rank: int = doc("elements of the latent")
+    qk_rope_head_dim: int = doc("elements of the rotary key")
+    qk_nope_head_dim: int | None = doc(
+        "K elements per head without rotation, when decompressed", default=None
+    )
+    v_head_dim: int | None = doc("V elements per head, when decompressed", default=None)
+    heads: int | None = doc(
+        "query heads of this kind, where they differ from the model's", default=None
+    )
+
+    def entry_bytes(self, dtypes: CacheDTypes) -> int:
+        return dtypes.k.vectors_bytes(1, self.kv_lora_rank + self.qk_rope_head_dim)
+
+    def entries(self, tokens: int, encoder_tokens: int) -> int:
+        return tokens
+
+    @property
+    def formula(self) -> str:
+        return f"({self.kv_lora_rank} kv_lora_rank + {self.qk_rope_head_dim} qk_rope_head_dim)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompressedLatent(State):
+    """DeepSeek V4: K = V = one shared vector per token in a small window, and per `ratio` tokens beyond."""
+
+    kind: ClassVar[str] = "compressed_latent"
+    summary: ClassVar[str] = "compressed latent: a window of vectors, and one per `ratio` tokens"
+
+    head_dim: int = doc("elements of one vector, used as K and as V")
+    window: int = doc("tokens kept uncompressed")
+    ratio: int | None = doc(
+        "tokens that one compressed vector stands for; absent: window only", default=None
+    )
+    heads: int | None = doc(
+        "query heads of this kind, where they differ from the model's", default=None
+    )
+
+    def entry_bytes(self, dtypes: CacheDTypes) -> int:
+        return dtypes.k.vectors_bytes(1, self.head_dim)
+
+    def entries(self, tokens: int, encoder_tokens: int) -> int:
+        compressed = tokens // self.ratio if self.ratio else 0
+        return min(tokens, self.window) + compressed
+
+    @property
+    def formula(self) -> str:
+        return f"{self.head_dim} head_dim"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Indexer(State):
+    """The keys with which sparse attention chooses the tokens it reads."""
+
+    kind: ClassVar[str] = "indexer"
+    summary: ClassVar[str] = (
+        "indexer of sparse attention: one key per token (or per `ratio` tokens)"
+    )
+
+    head_dim: int = doc("elements of one indexer key (index_head_dim)")
+    kv_heads: int = doc("indexer keys per token", default=1)
+    ratio: int = doc("tokens that one indexer key stands for", default=1)
+
+    def entry_bytes(self, dtypes: CacheDTypes) -> int:
+        return dtypes.k.vectors_bytes(self.kv_heads, self.head_dim)
+
+    def entries(self, tokens: int, encoder_tokens: int) -> int:
+        return tokens // self.ratio
+
+    @property
+    def formula(self) -> str:
+        heads = f"{self.kv_heads} keys x " if self.kv_heads > 1 else ""
+        return f"{heads}{self.head_dim} index_head_dim"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedCache(State):
+    """Nothing of its own: the layer reads what an earlier layer keeps."""
+
+    kind: ClassVar[str] = "shared"
+    summary: ClassVar[str] = "shared: reads the cache of an earlier layer"
+
+    reads: str | int = doc("the kind whose nearest earlier layer is read, or a layer's index")
+
+    def __post_init__(self) -> None:
+        # A layer index may be 0, unlike every count.
+        if isinstance(self.reads, int) and self.reads < 0:
+            raise FieldError("reads", f"reads is {self.reads}, layers are counted from 0")
+
+    def entry_bytes(self, dtypes: CacheDTypes) -> int:
+        return 0
+
+    def entries(self, tokens: int, encoder_tokens: int) -> int:
+        return 0
+
+    @property
+    def depends_on_context(self) -> bool:
+        return False
+
+    @property
+    def formula(self) -> str:
+        return f"0 (reads {self.reads})"
