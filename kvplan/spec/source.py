@@ -119,7 +119,7 @@ class _Builder:
         self._key: list[str | None] = []  # per open container: the key whose value comes next
         self._documents = 0
         self._yaml = yaml
-        self._scalars = yaml.SafeLoader("")
+        self._scalars: Any = yaml.SafeLoader("")
 
     def take(self, event: Any) -> None:
         """Take one parser event."""
@@ -168,7 +168,8 @@ class _Builder:
             if value in container:
                 raise self._error(event, f"key {value!r} stands twice")
             self._key[-1] = value
-            self.places[(*path, value, "?")] = mark
+            key_path: Path_ = (*path, value, "?")
+            self.places[key_path] = mark
             return path
         else:
             here = (*path, self._key[-1])

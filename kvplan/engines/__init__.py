@@ -1,0 +1,1 @@
+"""How an engine stores what a model keeps: one room per engine, one protocol."""

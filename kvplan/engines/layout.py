@@ -1,0 +1,89 @@
+"""What an engine allocates: the one shape that every engine's answer has.
+
+Arrows: (ModelSpec, Request) -> engine -> CacheLayout. `size` prints a CacheLayout, `verify` allocates
+its tensors, `fit` inverts it; none of them knows an engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from kvplan.engines.request import Request
+from kvplan.spec.model import ModelSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """One allocation: its name, shape in elements, element type (a torch name) and bytes."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class RankLayout:
+    """What one rank allocates, in the engine's order."""
+
+    rank: int
+    tensors: tuple[Tensor, ...]
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of all tensors of this rank."""
+        return sum(tensor.bytes for tensor in self.tensors)
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """A value the engine settled by itself: which option, what it became, and by which rule."""
+
+    option: str
+    value: str
+    origin: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CacheLayout:
+    """An engine's answer to a request.
+
+    Attributes:
+        engine, version: whose rules these are, e.g. `vllm`, `0.33.0`.
+        ranks: what each rank allocates.
+        refusal: the engine's own words when it would not start, else None.
+        provenance: every default the engine applied.
+        figures: the engine's own figures by the contract's names (num_blocks, block_size,
+            capacity_tokens, max_concurrency, needed_bytes_one_request, ...).
+        reasons: sentences that say why this differs from the logical cache.
+    """
+
+    engine: str
+    version: str
+    ranks: tuple[RankLayout, ...]
+    refusal: str | None = None
+    provenance: tuple[Provenance, ...] = ()
+    figures: Mapping[str, Any] = field(default_factory=dict)
+    reasons: tuple[str, ...] = ()
+
+    @property
+    def bytes(self) -> int:
+        """Bytes over all ranks."""
+        return sum(rank.bytes for rank in self.ranks)
+
+
+class Engine(Protocol):
+    """What every engine offers."""
+
+    name: str
+    versions: tuple[str, ...]  # newest first
+
+    def layout(self, spec: ModelSpec, request: Request, version: str) -> CacheLayout:
+        """What `request` makes this engine allocate."""
+
+    def fit(
+        self, spec: ModelSpec, request: Request, version: str, available_bytes: int
+    ) -> CacheLayout:
+        """What this engine allocates out of `available_bytes` per rank for one request's needs."""

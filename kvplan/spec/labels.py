@@ -1,0 +1,95 @@
+"""The short label of a model's attention: `gqa+sliding`, `mla+sparse-indexer(DSA)`, `attention-free`.
+
+First what a KV head is shared by (mha: one query head; gqa: several; mqa: all; mla: a latent), then
+every other mechanism that shapes the cache, in a fixed order.
+"""
+
+from __future__ import annotations
+
+from kvplan.spec.model import ModelSpec
+from kvplan.spec.recurrent import (
+    GatedDeltaNet,
+    KimiDeltaAttention,
+    LightningAttention,
+    LinearRecurrentUnit,
+    Mamba1,
+    Mamba2,
+    RecurrentState,
+    Rwkv,
+    ShortConvolution,
+)
+from kvplan.spec.states import (
+    ChunkedAttention,
+    CompressedLatent,
+    CrossAttention,
+    HeadState,
+    Indexer,
+    LatentAttention,
+    SharedCache,
+    SlidingAttention,
+    State,
+)
+
+_RECURRENT: tuple[tuple[type[State], str], ...] = (
+    (KimiDeltaAttention, "hybrid-linear(KDA)"),
+    (GatedDeltaNet, "hybrid-linear"),
+    (LightningAttention, "hybrid-linear"),
+    (Mamba1, "hybrid-mamba"),
+    (Mamba2, "hybrid-mamba"),
+    (ShortConvolution, "hybrid-conv"),
+    (LinearRecurrentUnit, "hybrid-lru"),
+    (Rwkv, "hybrid-rwkv"),
+    (RecurrentState, "hybrid-recurrent"),
+)
+
+
+def attention_label(spec: ModelSpec) -> str:
+    """The label of a model, such as `gqa+hybrid-mamba`."""
+    layers = [states for _, states, _ in spec.counted_kinds()]
+    found = [state for states in layers for state in states if not isinstance(state, SharedCache)]
+    if not found:
+        return "none"
+    base = _base(spec, found)
+    if base is None:
+        return "attention-free"
+    parts = [base]
+    indexed = any(isinstance(state, Indexer) for state in found)
+    if indexed:
+        parts.append("sparse-blocks" if base in ("gqa", "mha") else "sparse-indexer(DSA)")
+    if any(isinstance(state, CompressedLatent) for state in found):
+        parts.append("compressed-kv")
+    if any(isinstance(state, SlidingAttention) for state in found):
+        parts.append("sliding")
+    if any(isinstance(state, ChunkedAttention) for state in found):
+        parts.append("chunked")
+    for state in found:
+        label = next((label for kind, label in _RECURRENT if isinstance(state, kind)), None)
+        if label and label not in parts:
+            parts.append(label)
+    if any(isinstance(state, CrossAttention) for state in found):
+        # An encoder's output is attended beside the decoder's own cache, an image instead of it.
+        beside = any(
+            isinstance(state, CrossAttention) and len(states) > 1
+            for states in layers
+            for state in states
+        )
+        parts.append("encoder-decoder" if beside else "cross-attention")
+    return "+".join(parts)
+
+
+def _base(spec: ModelSpec, found: list[State]) -> str | None:
+    if any(isinstance(state, LatentAttention) for state in found):
+        return "mla"
+    if any(isinstance(state, CompressedLatent) for state in found):
+        return "mqa"  # one shared vector for all query heads
+    shares = set()
+    for state in found:
+        if isinstance(state, HeadState):
+            heads = state.heads or spec.heads
+            if state.kv_heads == 1 and heads != 1:
+                shares.add("mqa")
+            else:
+                shares.add("mha" if heads == state.kv_heads else "gqa")
+    if not shares:
+        return None
+    return shares.pop() if len(shares) == 1 else "gqa"
