@@ -1,1 +1,38 @@
-"""How an engine stores what a model keeps: one room per engine, one protocol."""
+"""How an engine stores what a model keeps: one room per engine, one protocol.
+
+`find_engine("vllm")` takes the newest rules kvplan knows, `find_engine("vllm@0.32.0")` those of a
+version; a version outside the known range gets the nearest known one, which the answer names.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kvplan.errors import UsageError
+
+if TYPE_CHECKING:
+    from kvplan.engines.layout import Engine
+
+# name -> module and class; loaded when asked for.
+_ENGINES: dict[str, tuple[str, str]] = {}
+
+ENGINE_NAMES = ("logical", *_ENGINES)
+
+
+def find_engine(text: str) -> tuple[Engine, str]:
+    """The engine that `NAME` or `NAME@VERSION` asks for, and the version as it was asked for.
+
+    Raises:
+        UsageError: no such engine.
+    """
+    name, _, version = text.partition("@")
+    if name not in _ENGINES:
+        raise UsageError(
+            f"--engine {text!r} is not an engine kvplan knows",
+            hint="one of " + ", ".join(ENGINE_NAMES),
+        )
+    from importlib import import_module
+
+    module, class_name = _ENGINES[name]
+    engine: Engine = getattr(import_module(module), class_name)()
+    return engine, version or engine.versions[0]

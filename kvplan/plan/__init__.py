@@ -1,0 +1,1 @@
+"""Answers: what a request costs, what fits, and why."""

@@ -1,0 +1,138 @@
+"""The size of a cache: one model, one request, the logical figure and an engine's beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from kvplan.engines.logical import LogicalCache, logical_cache
+from kvplan.engines.request import Request
+from kvplan.load import LoadedModel, Warning_, load_model
+from kvplan.spec.model import ModelSpec
+from kvplan.spec.states import CrossAttention, HeadState
+
+if TYPE_CHECKING:
+    from kvplan.engines.layout import CacheLayout
+
+LOGICAL = "logical"
+
+
+@dataclass(frozen=True, slots=True)
+class SizeResult:
+    """The answer of `kvplan size` for one model and one format.
+
+    Attributes:
+        model: the model and where it was found.
+        request: what was asked.
+        logical: what the model must keep.
+        allocated: what the engine sets aside; None for `logical`.
+        warnings: what the user should know.
+    """
+
+    model: LoadedModel
+    request: Request
+    logical: LogicalCache
+    allocated: CacheLayout | None
+    warnings: tuple[Warning_, ...]
+
+    @property
+    def dtype_name(self) -> str:
+        """The cache format, `K/V` where the two differ."""
+        k, v = self.logical.dtypes.k.name, self.logical.dtypes.v.name
+        return k if k == v else f"{k}/{v}"
+
+
+def size(
+    model: str | LoadedModel | ModelSpec,
+    *,
+    ctx: int | None = None,
+    batch: int = 1,
+    dtype: str = "auto",
+    engine: str = LOGICAL,
+    request: Request | None = None,
+    specs: Sequence[str] | None = None,
+) -> SizeResult:
+    """How many bytes a model's cache takes.
+
+    Args:
+        model: a name or path as `load_model` takes it, a loaded model, or a spec.
+        ctx: tokens per sequence; the model's maximum if not given.
+        batch: sequences.
+        dtype: cache format; `auto` is the model's own.
+        engine: `logical`, or an engine's name, `vllm` or `vllm@0.33.0`.
+        request: a whole request, instead of ctx, batch and dtype.
+        specs: folders of the user's own specs.
+
+    Raises:
+        KvplanError: the model is not found, or the request cannot be answered.
+
+    >>> size("llama3-8b", ctx=131072, batch=32).logical.bytes
+    549755813888
+    """
+    if isinstance(model, str):
+        model = load_model(model, specs=specs)
+    elif isinstance(model, ModelSpec):
+        model = LoadedModel(model, model.source or "")
+    asked = request or Request(ctx=ctx, batch=batch, dtype=dtype)
+    logical = logical_cache(model.spec, asked)
+    asked = replace(asked, ctx=logical.ctx)
+    allocated = None
+    if engine != LOGICAL:
+        from kvplan.engines import find_engine
+
+        found, version = find_engine(engine)
+        allocated = found.layout(model.spec, asked, version)
+    warnings = (*model.warnings, *_warnings(model.spec, asked, logical, specs))
+    return SizeResult(model, asked, logical, allocated, warnings)
+
+
+def _warnings(
+    spec: ModelSpec, request: Request, logical: LogicalCache, specs: Sequence[str] | None
+) -> list[Warning_]:
+    found = []
+    if spec.max_context is not None and logical.ctx > spec.max_context:
+        message = (
+            f"{logical.ctx:,} tokens is above the {spec.max_context:,} that {spec.name} supports"
+        )
+        from kvplan.plan.siblings import longer_sibling
+
+        sibling = longer_sibling(spec, logical.ctx, specs)
+        if sibling is not None:
+            message += f"; {sibling.name} ({sibling.max_context:,}) has the same cache"
+        found.append(Warning_("ctx-above-maximum", message))
+    for dtype in dict.fromkeys((logical.dtypes.k, logical.dtypes.v)):
+        reason = spec.unsupported_dtypes.get(dtype.name)
+        if reason:
+            found.append(Warning_("unsupported-dtype", f"{spec.name} in {dtype.name}: {reason}"))
+    found += _uneven_blocks(spec, logical)
+    assumed = request.encoder_tokens is None and spec.encoder_tokens is None
+    if assumed and any(isinstance(state, CrossAttention) for state in spec.states()):
+        found.append(
+            Warning_(
+                "encoder-tokens-assumed",
+                f"{spec.name} does not fix its encoder's length: counted as {logical.ctx:,} tokens,"
+                " the context; --encoder-tokens says otherwise",
+            )
+        )
+    return found
+
+
+def _uneven_blocks(spec: ModelSpec, logical: LogicalCache) -> list[Warning_]:
+    """Block formats that do not divide a head: engines refuse to store those."""
+    found = {}
+    for state in spec.states():
+        if not isinstance(state, HeadState):
+            continue
+        dims = ((logical.dtypes.k, state.head_dim), (logical.dtypes.v, state.value_dim))
+        for dtype, dim in dims:
+            if dim % dtype.block_elements and dtype.block_elements > 2:
+                found[dtype.name] = (dtype.block_elements, dim)
+    return [
+        Warning_(
+            "uneven-blocks",
+            f"{name} stores blocks of {block} elements, which do not divide a head of {dim};"
+            " engines refuse this format for this model",
+        )
+        for name, (block, dim) in found.items()
+    ]

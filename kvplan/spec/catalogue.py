@@ -1,0 +1,135 @@
+"""Models by name: the catalogue that ships with kvplan, and folders of the user's own.
+
+A name matches a spec's `name`, one of its `aliases` or `hf_ids`, in any case, with or without the
+organisation in front. A user's folder (`--specs DIR`, `KVPLAN_SPECS`) goes before the catalogue.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from kvplan.errors import SpecError, UnknownModelError
+from kvplan.spec.index import SpecFolder, builtin_folder
+from kvplan.spec.model import ModelSpec
+from kvplan.spec.reader import read_spec
+from kvplan.spec.source import Document
+
+ENVIRONMENT = "KVPLAN_SPECS"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A spec's document and the names it answers to, without having built the model."""
+
+    document: Document
+
+    @property
+    def name(self) -> str:
+        """The spec's own short name (the file's name when the spec has none yet)."""
+        value = self._get("name")
+        return value if isinstance(value, str) else os.path.basename(self.document.name)
+
+    def names(self) -> tuple[str, ...]:
+        """Every full name, as written: name, aliases, Hugging Face ids."""
+        lists = (self._get("aliases"), self._get("hf_ids"))
+        more = [item for part in lists if isinstance(part, list) for item in part]
+        return (self.name, *(item for item in more if isinstance(item, str)))
+
+    def text(self, key: str) -> str:
+        """A top-level text of the document, "" when absent."""
+        value = self._get(key)
+        return value if isinstance(value, str) else ""
+
+    def spec(self) -> ModelSpec:
+        """Build the model.
+
+        Raises:
+            SpecError: the document breaks the vocabulary.
+        """
+        return read_spec(self.document)
+
+    def _get(self, key: str) -> object:
+        data = self.document.data
+        return data.get(key) if isinstance(data, dict) else None
+
+
+class Catalogue:
+    """All specs that can be named.
+
+    Args:
+        folders: folders of the user's own, first wins; None reads the environment.
+    """
+
+    def __init__(self, folders: Sequence[str] | None = None) -> None:
+        if folders is None:
+            folders = [part for part in os.environ.get(ENVIRONMENT, "").split(os.pathsep) if part]
+        for folder in folders:
+            if not os.path.isdir(folder):
+                raise SpecError("the spec folder does not exist or is no folder", where=folder)
+        self._own = [SpecFolder(folder) for folder in folders]
+        self._builtin = builtin_folder()
+
+    def entries(self) -> Iterator[Entry]:
+        """Every spec, the user's own first."""
+        for folder in (*self._own, self._builtin):
+            for document in folder.documents():
+                yield Entry(document)
+
+    def find(self, query: str) -> Entry:
+        """The one spec that answers to a name.
+
+        Raises:
+            UnknownModelError: none or several do; `candidates` names them or the closest.
+        """
+        for folder in (*self._own, self._builtin):
+            entry = self._find_in(folder, query)
+            if entry is not None:
+                return entry
+        raise self._unknown(query)
+
+    def _find_in(self, folder: SpecFolder, query: str) -> Entry | None:
+        entries = _matches((Entry(document) for document in folder.documents()), query)
+        # What matched in an unchecked index must still match in the file itself.
+        entries = _matches(
+            (Entry(folder.document(os.path.basename(e.document.name))) for e in entries), query
+        )
+        if len(entries) > 1:
+            names = sorted(entry.name for entry in entries)
+            raise UnknownModelError(
+                f"{query!r} is the name of {len(names)} models",
+                candidates=names,
+                hint="one of " + ", ".join(names),
+            )
+        return entries[0] if entries else None
+
+    def _unknown(self, query: str) -> UnknownModelError:
+        known: dict[str, str] = {}
+        for entry in self.entries():
+            for name in entry.names():
+                known.setdefault(_plain(name), name)
+                known.setdefault(_plain(name.rpartition("/")[2]), name)
+        close = get_close_matches(_plain(query), known, n=5, cutoff=0.6)
+        names = list(dict.fromkeys(known[key] for key in close))
+        hint = "did you mean " + ", ".join(names) + "?" if names else "`kvplan models` lists all"
+        return UnknownModelError(f"no model is called {query!r}", candidates=names, hint=hint)
+
+
+def _plain(name: str) -> str:
+    return name.strip().lower()
+
+
+def _matches(entries: Iterator[Entry], query: str) -> list[Entry]:
+    """Entries that answer to a full name; else those that answer to it without organisation."""
+    wanted = _plain(query)
+    short = []
+    full = []
+    for entry in entries:
+        names = [_plain(name) for name in entry.names()]
+        if wanted in names:
+            full.append(entry)
+        elif any(name.rpartition("/")[2] == wanted for name in names):
+            short.append(entry)
+    return full or short

@@ -1,0 +1,111 @@
+"""A `ModelSpec` as a YAML text that a person can read and edit; reading it back gives the same model.
+
+Comments (where a fact came from) can be put behind every top-level key and every kind.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
+from typing import Any
+
+from kvplan.spec.model import ModelSpec, Rope
+from kvplan.spec.runs import compress
+from kvplan.spec.states import State
+from kvplan.spec.vocabulary import NOTHING, PLAIN_KIND, model_words
+
+_PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_./+-]*(?: [A-Za-z0-9_./+()=,-]+)*")
+_RESERVED = {"y", "n", "yes", "no", "true", "false", "on", "off", "null", "none"}
+
+
+def write_spec(
+    spec: ModelSpec, *, comments: Mapping[str, str] | None = None, header: Iterable[str] = ()
+) -> str:
+    """The YAML text of a spec.
+
+    Args:
+        spec: the model.
+        comments: text to stand behind a line, by key: `max_context`, `layers`, `kinds.local`.
+        header: comment lines on top.
+    """
+    notes = comments or {}
+    lines = [f"# {line}".rstrip() for line in header]
+
+    def put(text: str, key: str) -> None:
+        note = " ".join(notes.get(key, "").split())
+        lines.append(f"{text}  # {note}" if note else text)
+
+    for word in model_words().values():
+        value = getattr(spec, word.name)
+        if value is None or value == () or value == {}:
+            continue
+        put(f"{word.name}: {_flow(value)}", word.name)
+    if spec.rope is not None:
+        put(f"rope: {_flow(_given(spec.rope))}", "rope")
+    if _is_plain(spec):
+        put(f"layers: {len(spec.layers)}", "layers")
+        states = spec.kinds[PLAIN_KIND]
+        put(f"attention: {_states(states, default='full')}", "attention")
+    else:
+        put("kinds:", "kinds")
+        for name, states in spec.kinds.items():
+            put(f"  {_scalar(name)}: {_states(states)}", f"kinds.{name}")
+        put("layers:", "layers")
+        lines += [f"  - {_flow(entry)}" for entry in compress(spec.layers)]
+    if spec.draft_layers:
+        put("draft_layers:", "draft_layers")
+        lines += [f"  - {_flow(entry)}" for entry in compress(spec.draft_layers)]
+    return "\n".join(lines) + "\n"
+
+
+def _is_plain(spec: ModelSpec) -> bool:
+    """Every layer is of the one kind that the short form calls `attention`, and it keeps something."""
+    only = set(spec.kinds) == {PLAIN_KIND} and set(spec.layers) == {PLAIN_KIND}
+    return only and bool(spec.kinds[PLAIN_KIND])
+
+
+def _states(states: tuple[State, ...], default: str | None = None) -> str:
+    if not states:
+        return _flow({"kind": NOTHING})
+    if len(states) == 1:
+        return _flow(_state(states[0], default))
+    return _flow([_state(state, None) for state in states])
+
+
+def _state(state: State, default: str | None) -> dict[str, Any]:
+    kind = {} if state.kind == default else {"kind": state.kind}
+    return kind | _given(state)
+
+
+def _given(owner: State | Rope) -> dict[str, Any]:
+    """The fields that say something, the kind's own first, in the order of the type."""
+    items = {}
+    for item in fields(owner):
+        value = getattr(owner, item.name)
+        if value is not None and value != item.default:
+            items[item.name] = value
+    return items
+
+
+def _flow(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return (
+            "{" + ", ".join(f"{_scalar(key)}: {_flow(item)}" for key, item in value.items()) + "}"
+        )
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(_flow(item) for item in value) + "]"
+    return _scalar(value)
+
+
+def _scalar(value: Any) -> str:
+    if isinstance(value, float):
+        # YAML 1.1 reads 1e-05 as text; a point makes it a number.
+        text = repr(value)
+        return text if "e" not in text or "." in text else text.replace("e", ".0e")
+    if not isinstance(value, str):
+        return str(value)
+    if _PLAIN.fullmatch(value) and ", " not in value and value.lower() not in _RESERVED:
+        return value
+    return json.dumps(value, ensure_ascii=False)
