@@ -1,0 +1,1 @@
+"""What the memory really is, beside what the plan says: allocator model and measurements."""
