@@ -6,34 +6,31 @@ can show warnings and `kvplan import` can write each line of a spec with its ori
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from kvplan.spec.model import ModelSpec
 
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """One fact of the spec and its origin.
+    """One fact of the model.
 
     Attributes:
-        key: where it stands in the spec, as the writer's comments name it: `max_context`,
-            `kinds.local`, `layers`.
-        origin: the foreign key (or keys), `class default ...`, or the rule of an engine's code.
+        field: where it stands in a spec, as the writer's comments name it (`max_context`, `layers`,
+            `kinds.sliding`), or the foreign format's own name of it (`num_kv_heads`).
+        value: what it is, None where the spec's line says it all.
+        origin: the key it was read from, a class default, or a rule of an engine's code.
     """
 
-    key: str
+    field: str
+    value: Any
     origin: str
 
 
 @dataclass(frozen=True, slots=True)
 class Warning_:
-    """Something a reader should know about the figure, such as an assumption.
-
-    Attributes:
-        id: short and stable: `assumed-plain-attention`.
-        message: one sentence without a period.
-    """
+    """Something a reader of the spec should know; `id` never changes, `message` may."""
 
     id: str
     message: str
@@ -45,8 +42,8 @@ class Imported:
 
     Attributes:
         spec: the model.
-        facts: the origin of each fact, in the order of the spec.
-        warnings: what to mind, in order of weight.
+        facts: the facts and their origins, in the order they were found.
+        warnings: what to mind.
     """
 
     spec: ModelSpec
@@ -54,15 +51,10 @@ class Imported:
     warnings: tuple[Warning_, ...] = ()
 
     def comments(self) -> dict[str, str]:
-        """The facts as comments for `write_spec`; several of one key are joined."""
-        return join_facts(self.facts)
-
-
-def join_facts(facts: Iterable[Fact]) -> dict[str, str]:
-    """Origins by spec key, in order, each once."""
-    found: dict[str, list[str]] = {}
-    for fact in facts:
-        origins = found.setdefault(fact.key, [])
-        if fact.origin not in origins:
-            origins.append(fact.origin)
-    return {key: "; ".join(origins) for key, origins in found.items()}
+        """Origins by field, as the comments that `write_spec` puts behind its lines."""
+        found: dict[str, list[str]] = {}
+        for fact in self.facts:
+            origins = found.setdefault(fact.field, [])
+            if fact.origin not in origins:
+                origins.append(fact.origin)
+        return {field: "; ".join(origins) for field, origins in found.items()}
