@@ -7,13 +7,12 @@ A plain number format is the case of one element per block.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from kvplan.errors import UsageError
 
 
-@dataclass(frozen=True, slots=True)
-class DType:
+class DType(NamedTuple):
     """One element format.
 
     Attributes:
@@ -99,8 +98,7 @@ def parse_dtype(text: str, what: str = "--dtype") -> DType:
     return dtype
 
 
-@dataclass(frozen=True, slots=True)
-class CacheDTypes:
+class CacheDTypes(NamedTuple):
     """The formats of one cache: K (and latents, indexers), V, and the model's own.
 
     The model's own format is what states keep that no cache option reaches: convolution columns,

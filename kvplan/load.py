@@ -13,8 +13,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kvplan.errors import UnknownModelError
 
@@ -24,16 +23,14 @@ if TYPE_CHECKING:
 _FILE_ENDINGS = (".yaml", ".yml", ".json", ".gguf")
 
 
-@dataclass(frozen=True, slots=True)
-class Warning_:
+class Warning_(NamedTuple):
     """Something the user should know: a stable id and one sentence."""
 
     id: str
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class LoadedModel:
+class LoadedModel(NamedTuple):
     """A model and where it was found.
 
     Attributes:
@@ -80,12 +77,9 @@ def _looks_like_path(model: str) -> bool:
 
 
 def _from_path(path: str) -> LoadedModel:
-    from pathlib import Path
-
     from kvplan.spec.source import read_bytes
 
-    file = Path(path).expanduser()
-    return _from_text(read_bytes(file), str(path))
+    return _from_text(read_bytes(os.path.expanduser(path)), path)
 
 
 def _from_text(data: bytes, name: str) -> LoadedModel:

@@ -6,7 +6,7 @@ no padding, no replication: the lower bound that every engine's figure is held a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from kvplan.dtypes import CacheDTypes
 from kvplan.engines.request import Request, cache_dtypes, context_of, encoder_tokens_of
@@ -14,8 +14,7 @@ from kvplan.spec.model import ModelSpec
 from kvplan.spec.states import CrossAttention, State
 
 
-@dataclass(frozen=True, slots=True)
-class StateShare:
+class StateShare(NamedTuple):
     """What one kind of state costs, over all layers that keep it.
 
     Attributes:
@@ -40,8 +39,7 @@ class StateShare:
         return self.layers * self.entry_bytes * self.entries
 
 
-@dataclass(frozen=True, slots=True)
-class LogicalCache:
+class LogicalCache(NamedTuple):
     """The logical cache of one request.
 
     Attributes:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
 
 from kvplan.engines.logical import LogicalCache, logical_cache
 from kvplan.engines.request import Request
@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 LOGICAL = "logical"
 
 
-@dataclass(frozen=True, slots=True)
-class SizeResult:
+class SizeResult(NamedTuple):
     """The answer of `kvplan size` for one model and one format.
 
     Attributes:

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from difflib import get_close_matches
+from typing import NamedTuple
 
 from kvplan.errors import SpecError, UnknownModelError
 from kvplan.spec.index import SpecFolder, builtin_folder
@@ -20,8 +19,7 @@ from kvplan.spec.source import Document
 ENVIRONMENT = "KVPLAN_SPECS"
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """A spec's document and the names it answers to, without having built the model."""
 
     document: Document
@@ -106,6 +104,8 @@ class Catalogue:
         return entries[0] if entries else None
 
     def _unknown(self, query: str) -> UnknownModelError:
+        from difflib import get_close_matches
+
         known: dict[str, str] = {}
         for entry in self.entries():
             for name in entry.names():

@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 from zlib import crc32
 
@@ -119,7 +118,9 @@ def builtin_folder() -> SpecFolder:
 def main() -> None:
     """Write the index of the catalogue in this clone (`make catalogue`)."""
     folder = builtin_folder()
-    Path(folder.path, INDEX_NAME).write_text(folder.compile(), encoding="utf-8")
+    text = folder.compile()
+    with open(os.path.join(folder.path, INDEX_NAME), "w", encoding="utf-8") as file:
+        file.write(text)
 
 
 if __name__ == "__main__":

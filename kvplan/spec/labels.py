@@ -7,40 +7,17 @@ every other mechanism that shapes the cache, in a fixed order.
 from __future__ import annotations
 
 from kvplan.spec.model import ModelSpec
-from kvplan.spec.recurrent import (
-    GatedDeltaNet,
-    KimiDeltaAttention,
-    LightningAttention,
-    LinearRecurrentUnit,
-    Mamba1,
-    Mamba2,
-    RecurrentState,
-    Rwkv,
-    ShortConvolution,
-)
 from kvplan.spec.states import (
-    ChunkedAttention,
     CompressedLatent,
     CrossAttention,
     HeadState,
     Indexer,
     LatentAttention,
     SharedCache,
-    SlidingAttention,
     State,
 )
 
-_RECURRENT: tuple[tuple[type[State], str], ...] = (
-    (KimiDeltaAttention, "hybrid-linear(KDA)"),
-    (GatedDeltaNet, "hybrid-linear"),
-    (LightningAttention, "hybrid-linear"),
-    (Mamba1, "hybrid-mamba"),
-    (Mamba2, "hybrid-mamba"),
-    (ShortConvolution, "hybrid-conv"),
-    (LinearRecurrentUnit, "hybrid-lru"),
-    (Rwkv, "hybrid-rwkv"),
-    (RecurrentState, "hybrid-recurrent"),
-)
+_FIRST = ("compressed-kv", "sliding", "chunked")  # before the recurrent traits, in this order
 
 
 def attention_label(spec: ModelSpec) -> str:
@@ -56,16 +33,9 @@ def attention_label(spec: ModelSpec) -> str:
     indexed = any(isinstance(state, Indexer) for state in found)
     if indexed:
         parts.append("sparse-blocks" if base in ("gqa", "mha") else "sparse-indexer(DSA)")
-    if any(isinstance(state, CompressedLatent) for state in found):
-        parts.append("compressed-kv")
-    if any(isinstance(state, SlidingAttention) for state in found):
-        parts.append("sliding")
-    if any(isinstance(state, ChunkedAttention) for state in found):
-        parts.append("chunked")
-    for state in found:
-        label = next((label for kind, label in _RECURRENT if isinstance(state, kind)), None)
-        if label and label not in parts:
-            parts.append(label)
+    traits = dict.fromkeys(state.trait for state in found if state.trait)
+    parts += [trait for trait in _FIRST if trait in traits]
+    parts += [trait for trait in traits if trait not in _FIRST]
     if any(isinstance(state, CrossAttention) for state in found):
         # An encoder's output is attended beside the decoder's own cache, an image instead of it.
         beside = any(

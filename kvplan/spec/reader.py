@@ -19,14 +19,22 @@ misspelt key would otherwise change a figure in silence.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
 from typing import Any
 
 from kvplan.errors import SpecError
 from kvplan.spec.model import MAX_LAYERS, ModelSpec, Rope
 from kvplan.spec.source import Document, Path_
 from kvplan.spec.states import FieldError, State
-from kvplan.spec.vocabulary import KINDS, NOTHING, PLAIN_KIND, Word, model_words, state_words, words
+from kvplan.spec.vocabulary import (
+    KIND_NAMES,
+    NOTHING,
+    PLAIN_KIND,
+    Word,
+    kind_class,
+    model_words,
+    state_words,
+    words,
+)
 
 _LAYER_KEYS = ("kinds", "attention", "layers", "draft_layers", "rope")
 
@@ -116,19 +124,19 @@ class _Reader:
         kind = values.pop("kind", default)
         if kind is None:
             raise self.error(
-                path, "the state has no kind", "one of " + ", ".join((*KINDS, NOTHING))
+                path, "the state has no kind", "one of " + ", ".join((*KIND_NAMES, NOTHING))
             )
         if kind == NOTHING:
             self.only(values, (), path)
             return None
-        if not isinstance(kind, str) or kind not in KINDS:
+        if not isinstance(kind, str) or kind not in KIND_NAMES:
             raise self.error(
                 (*path, "kind"),
                 f"{kind!r} is not a kind of state",
-                self.suggest(kind, (*KINDS, NOTHING)),
+                self.suggest(kind, (*KIND_NAMES, NOTHING)),
             )
         try:
-            return KINDS[kind](**self.fields(values, state_words(kind), path))
+            return kind_class(kind)(**self.fields(values, state_words(kind), path))
         except FieldError as error:
             raise self.error((*path, error.field), error.message) from None
 
@@ -205,6 +213,8 @@ class _Reader:
                 )
 
     def suggest(self, given: object, known: Iterable[str]) -> str:
+        from difflib import get_close_matches
+
         known = tuple(known)
         close = get_close_matches(str(given), known, n=1)
         if close:

@@ -35,6 +35,8 @@ _FLOAT32 = DTYPES["float32"]
 class RecurrentState(State):
     """Base of the recurrent kinds; one entry is all of a sequence's state in one layer."""
 
+    fixed: ClassVar[bool] = True
+
     conv_kernel: int | None = doc(
         "width of the convolution; its last conv_kernel - 1 columns are kept", default=None
     )
@@ -113,6 +115,7 @@ class Mamba1(RecurrentState):
     """Mamba: a diagonal state per channel."""
 
     kind: ClassVar[str] = "mamba1"
+    trait: ClassVar[str] = "hybrid-mamba"
     summary: ClassVar[str] = "Mamba state: convolution columns and one state vector per channel"
 
     intermediate_size: int = doc("channels (expand x hidden_size)")
@@ -132,6 +135,7 @@ class Mamba2(RecurrentState):
     """Mamba 2: a matrix per head; the convolution also covers the B and C projections."""
 
     kind: ClassVar[str] = "mamba2"
+    trait: ClassVar[str] = "hybrid-mamba"
     summary: ClassVar[str] = "Mamba 2 state: convolution columns and one matrix per head"
 
     num_heads: int = doc("state heads")
@@ -158,6 +162,7 @@ class GatedDeltaNet(RecurrentState):
     """Gated delta net (Qwen3-Next, Qwen3.5 and later): a K x V matrix per value head."""
 
     kind: ClassVar[str] = "gated_delta_net"
+    trait: ClassVar[str] = "hybrid-linear"
     summary: ClassVar[str] = (
         "gated delta net: convolution columns of q, k, v and one matrix per value head"
     )
@@ -181,6 +186,7 @@ class KimiDeltaAttention(RecurrentState):
     """KDA (Kimi Linear, Kimi K3): three convolutions (q, k, v) and a square matrix per head."""
 
     kind: ClassVar[str] = "kda"
+    trait: ClassVar[str] = "hybrid-linear(KDA)"
     summary: ClassVar[str] = (
         "Kimi delta attention: convolution columns of q, k, v and one matrix per head"
     )
@@ -202,6 +208,7 @@ class LightningAttention(RecurrentState):
     """Lightning (linear) attention (MiniMax-01): a square matrix per head, no convolution."""
 
     kind: ClassVar[str] = "lightning"
+    trait: ClassVar[str] = "hybrid-linear"
     summary: ClassVar[str] = "lightning attention: one matrix per head"
 
     num_heads: int = doc("heads")
@@ -221,6 +228,7 @@ class ShortConvolution(RecurrentState):
     """Short convolution (LFM2): only the last columns."""
 
     kind: ClassVar[str] = "short_conv"
+    trait: ClassVar[str] = "hybrid-conv"
     summary: ClassVar[str] = "short convolution: its last columns"
 
     channels: int = doc("channels of the convolution")
@@ -239,6 +247,7 @@ class LinearRecurrentUnit(RecurrentState):
     """RG-LRU (Griffin, RecurrentGemma): convolution columns and one number per channel."""
 
     kind: ClassVar[str] = "rg_lru"
+    trait: ClassVar[str] = "hybrid-lru"
     summary: ClassVar[str] = "RG-LRU: convolution columns and one number per channel"
 
     width: int = doc("channels (lru_width)")
@@ -257,6 +266,7 @@ class Rwkv(RecurrentState):
     """RWKV 5 and later: a square matrix per head, and the last token's activations."""
 
     kind: ClassVar[str] = "rwkv"
+    trait: ClassVar[str] = "hybrid-rwkv"
     summary: ClassVar[str] = (
         "RWKV state: one matrix per head and the shifted activations of the last token"
     )
@@ -300,6 +310,7 @@ class GenericRecurrent(RecurrentState):
     """A recurrent state of a family that has no kind of its own: its sizes written out."""
 
     kind: ClassVar[str] = "recurrent"
+    trait: ClassVar[str] = "hybrid-recurrent"
     summary: ClassVar[str] = "recurrent state with its sizes written out"
 
     channels: int | None = doc("channels of the convolution", default=None)

@@ -7,10 +7,10 @@ The parser's events are used directly, because they carry positions and never re
 
 from __future__ import annotations
 
+import os
+import stat
 from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from kvplan.errors import SpecError
 
@@ -21,8 +21,7 @@ Path_ = tuple[str | int, ...]
 Locate = Callable[[Path_], str]
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
+class Document(NamedTuple):
     """Plain data (dict, list, str, int, float, bool, None) and where each part stands.
 
     Attributes:
@@ -43,29 +42,31 @@ class Document:
         return f"{self.name}:{line}:{column}"
 
 
-def read_bytes(path: Path, limit: int = MAX_BYTES) -> bytes:
+def read_bytes(path: str, limit: int = MAX_BYTES) -> bytes:
     """The bytes of a regular file of at most `limit` bytes.
 
     Raises:
         SpecError: missing, a directory, a device, unreadable, empty or too large.
     """
     try:
-        if path.is_dir():
-            raise SpecError("is a directory, not a file", where=str(path))
-        if not path.is_file():
-            reason = "is not a regular file" if path.exists() else "does not exist"
-            raise SpecError(reason, where=str(path))
-        size = path.stat().st_size
-        if size > limit:
+        kind = os.stat(path)
+        if stat.S_ISDIR(kind.st_mode):
+            raise SpecError("is a directory, not a file", where=path)
+        if not stat.S_ISREG(kind.st_mode):
+            raise SpecError("is not a regular file", where=path)
+        if kind.st_size > limit:
             raise SpecError(
-                f"is {size:,} bytes, larger than the {limit:,} that can be right", where=str(path)
+                f"is {kind.st_size:,} bytes; more than {limit:,} cannot be right", where=path
             )
-        data = path.read_bytes()
+        with open(path, "rb") as file:
+            data = file.read(limit + 1)
+    except FileNotFoundError:
+        raise SpecError("does not exist", where=path) from None
     except (OSError, ValueError) as error:  # ValueError: an embedded NUL in the name
         reason = getattr(error, "strerror", None) or str(error)
-        raise SpecError(f"cannot be read: {reason}", where=str(path)) from None
+        raise SpecError(f"cannot be read: {reason}", where=path) from None
     if not data.strip():
-        raise SpecError("is empty", where=str(path))
+        raise SpecError("is empty", where=path)
     return data
 
 

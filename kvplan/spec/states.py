@@ -47,8 +47,10 @@ class State:
         FieldError: a count below 1, or counts that contradict each other.
     """
 
-    kind: ClassVar[str]
+    kind: ClassVar[str]  # its name in a spec
     summary: ClassVar[str]
+    trait: ClassVar[str] = ""  # what it adds to a model's attention label
+    fixed: ClassVar[bool] = False  # one entry per sequence, whatever the number of tokens
 
     def __post_init__(self) -> None:
         for item in fields(self):
@@ -129,6 +131,7 @@ class SlidingAttention(HeadState):
     """Only the last `window` tokens are kept."""
 
     kind: ClassVar[str] = "sliding"
+    trait: ClassVar[str] = "sliding"
     summary: ClassVar[str] = "sliding window: K and V of the last `window` tokens"
 
     window: int = doc("tokens in the window")
@@ -142,6 +145,7 @@ class ChunkedAttention(HeadState):
     """Tokens are kept until their chunk ends; the figure is the peak just before that."""
 
     kind: ClassVar[str] = "chunked"
+    trait: ClassVar[str] = "chunked"
     summary: ClassVar[str] = "chunked local attention: K and V of the current chunk, at its peak"
 
     chunk: int = doc("tokens in one chunk (attention_chunk_size)")
@@ -198,6 +202,7 @@ class CompressedLatent(State):
     """DeepSeek V4: K = V = one shared vector per token in a small window, and per `ratio` tokens beyond."""
 
     kind: ClassVar[str] = "compressed_latent"
+    trait: ClassVar[str] = "compressed-kv"
     summary: ClassVar[str] = "compressed latent: a window of vectors, and one per `ratio` tokens"
 
     head_dim: int = doc("elements of one vector, used as K and as V")

@@ -4,35 +4,36 @@ the JSON Schema, so the three cannot disagree."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import MISSING, Field, dataclass, fields
-from typing import Any
+from dataclasses import MISSING, Field, fields
+from functools import cache
+from importlib import import_module
+from typing import Any, NamedTuple
 
-from kvplan.spec import recurrent, states
 from kvplan.spec.model import ModelSpec
 from kvplan.spec.states import State
 
-KINDS: dict[str, type[State]] = {
-    kind.kind: kind
-    for kind in (
-        states.FullAttention,
-        states.SlidingAttention,
-        states.ChunkedAttention,
-        states.LatentAttention,
-        states.CompressedLatent,
-        states.Indexer,
-        states.CrossAttention,
-        states.SharedCache,
-        recurrent.Mamba1,
-        recurrent.Mamba2,
-        recurrent.GatedDeltaNet,
-        recurrent.KimiDeltaAttention,
-        recurrent.LightningAttention,
-        recurrent.ShortConvolution,
-        recurrent.LinearRecurrentUnit,
-        recurrent.Rwkv,
-        recurrent.GenericRecurrent,
-    )
+# Kind -> the module and class that define it. The recurrent kinds are loaded when first met: most
+# models have none, and defining a class takes longer than using it.
+_HOMES = {
+    "full": ("states", "FullAttention"),
+    "sliding": ("states", "SlidingAttention"),
+    "chunked": ("states", "ChunkedAttention"),
+    "latent": ("states", "LatentAttention"),
+    "compressed_latent": ("states", "CompressedLatent"),
+    "indexer": ("states", "Indexer"),
+    "cross": ("states", "CrossAttention"),
+    "shared": ("states", "SharedCache"),
+    "mamba1": ("recurrent", "Mamba1"),
+    "mamba2": ("recurrent", "Mamba2"),
+    "gated_delta_net": ("recurrent", "GatedDeltaNet"),
+    "kda": ("recurrent", "KimiDeltaAttention"),
+    "lightning": ("recurrent", "LightningAttention"),
+    "short_conv": ("recurrent", "ShortConvolution"),
+    "rg_lru": ("recurrent", "LinearRecurrentUnit"),
+    "rwkv": ("recurrent", "Rwkv"),
+    "recurrent": ("recurrent", "GenericRecurrent"),
 }
+KIND_NAMES = tuple(_HOMES)
 NOTHING = "none"  # the kind of a layer that keeps nothing
 PLAIN_KIND = "attention"  # the kind's name in the short form for plain models
 
@@ -57,8 +58,7 @@ _TYPES: dict[str, tuple[Any, str]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Word:
+class Word(NamedTuple):
     """One key of a spec: its name, type, whether it must be there, and its description."""
 
     name: str
@@ -77,6 +77,13 @@ class Word:
         return _TYPES[self.type][1]
 
 
+def kind_class(kind: str) -> type[State]:
+    """The type of a kind of state, by its name in specs."""
+    module, name = _HOMES[kind]
+    found: type[State] = getattr(import_module(f"kvplan.spec.{module}"), name)
+    return found
+
+
 def _word(item: Field[Any]) -> Word:
     required = item.default is MISSING and item.default_factory is MISSING
     return Word(item.name, str(item.type).removesuffix(" | None"), required, item.metadata["doc"])
@@ -89,9 +96,10 @@ def words(owner: type[Any]) -> Iterator[Word]:
             yield _word(item)
 
 
+@cache
 def state_words(kind: str) -> dict[str, Word]:
     """The keys of a state of this kind, by name."""
-    return {word.name: word for word in words(KINDS[kind])}
+    return {word.name: word for word in words(kind_class(kind))}
 
 
 def model_words() -> dict[str, Word]:

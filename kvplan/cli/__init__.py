@@ -1,0 +1,74 @@
+"""The command line: parse, call, print. Nothing imports this room."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kvplan.cli.options import Command, Values
+
+ABOUT = "How much memory the KV cache of a language model takes, to the byte, without a GPU."
+
+# Command -> module in this room that holds its COMMAND; loaded only when it is asked for.
+_MODULES = {
+    "size": "size",
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run kvplan and return its exit code: 0 done, 1 a negative answer, 2 could not run."""
+    args = list(sys.argv[1:] if argv is None else argv)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(
+                errors="replace"
+            )  # a terminal without a character still gets the rest
+    try:
+        code = _dispatch(args)
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        # The reader went away (`| head`): not an error. Keep the interpreter's own flush quiet.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt:
+        return 130
+
+
+def _dispatch(args: list[str]) -> int:
+    if args and args[0] in _MODULES and "KVPLAN_COMPLETE" not in os.environ:
+        from kvplan.cli.quick import parse
+
+        command = _load(args[0])
+        values = parse(command, args[1:])
+        if values is not None:
+            return _run(command, values)
+    from kvplan.cli.app import build
+
+    app = build([_load(name) for name in _MODULES], ABOUT, _run)
+    try:
+        app(args, prog_name="kvplan")
+    except SystemExit as done:  # how typer ends: the exit code of the command, or 2
+        return done.code if isinstance(done.code, int) else 0
+    return 0
+
+
+def _load(name: str) -> Command:
+    from importlib import import_module
+
+    command: Command = import_module(f"kvplan.cli.{_MODULES[name]}").COMMAND
+    return command
+
+
+def _run(command: Command, values: Values) -> int:
+    from kvplan.errors import KvplanError
+
+    try:
+        return command.run(values)
+    except KvplanError as error:
+        print(f"kvplan {command.name}: {error}", file=sys.stderr)
+        return error.exit_code

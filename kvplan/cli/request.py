@@ -1,0 +1,42 @@
+"""From command-line texts to a `Request`: where the meaning of the shared options is decided."""
+
+from __future__ import annotations
+
+from kvplan.cli.options import Values
+from kvplan.engines.request import Request
+from kvplan.errors import UsageError
+from kvplan.units import parse_count, parse_tokens
+
+
+def request_from(values: Values, *, dtype: str) -> Request:
+    """The request that the options describe, in one cache format.
+
+    Raises:
+        UsageError: a value that is no number, or out of range.
+    """
+    ctx, encoder = values["ctx"], values["encoder_tokens"]
+    return Request(
+        ctx=parse_tokens(ctx) if ctx is not None else None,
+        batch=parse_count(values["batch"], "--batch"),
+        dtype=dtype,
+        dtype_k=values["dtype_k"],
+        dtype_v=values["dtype_v"],
+        encoder_tokens=parse_tokens(encoder, "--encoder-tokens") if encoder is not None else None,
+        with_draft=values["with_draft"],
+        tp=parse_count(values["tp"], "--tp"),
+        pp=parse_count(values["pp"], "--pp"),
+        dp=parse_count(values["dp"], "--dp"),
+        dcp=parse_count(values["dcp"], "--dcp"),
+    )
+
+
+def dtypes_from(values: Values) -> list[str]:
+    """The formats of `--dtype A,B`, at least one.
+
+    Raises:
+        UsageError: an empty entry.
+    """
+    names = [name.strip() for name in values["dtype"].split(",")]
+    if not all(names):
+        raise UsageError(f"--dtype {values['dtype']!r} has an empty entry")
+    return list(dict.fromkeys(names))

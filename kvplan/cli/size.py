@@ -1,0 +1,41 @@
+"""`kvplan size`: what a cache costs."""
+
+from __future__ import annotations
+
+from kvplan.cli.options import (
+    ENGINE,
+    MODEL_HELP,
+    REPORT,
+    REQUEST,
+    SPECS,
+    Argument,
+    Command,
+    Option,
+    Values,
+)
+from kvplan.cli.request import dtypes_from, request_from
+from kvplan.report.write import emit
+
+
+def run(values: Values) -> int:
+    """Size every model in every format asked for, and report them side by side."""
+    from kvplan.load import load_model
+    from kvplan.plan.size import size
+
+    specs = values["specs"] or None
+    results = []
+    for name in values["models"]:
+        model = load_model(name, specs=specs)
+        for dtype in dtypes_from(values):
+            request = request_from(values, dtype=dtype)
+            results.append(size(model, request=request, engine=values["engine"], specs=specs))
+    return emit("size", results, values, per_layer=values["per_layer"])
+
+
+COMMAND = Command(
+    "size",
+    "How many bytes the cache of MODEL takes, and why.",
+    run,
+    Argument("models", MODEL_HELP, "MODEL...", many=True),
+    (*REQUEST, *ENGINE, Option("per_layer", "one line per layer"), SPECS, *REPORT),
+)

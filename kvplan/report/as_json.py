@@ -1,0 +1,19 @@
+"""JSON: one object on one stream, by the contract's names, integers for bytes and tokens."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from kvplan.report.facts import size_facts
+
+
+def dump(data: Any) -> str:
+    """The text of a JSON report."""
+    return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
+
+
+def size(results: Any, *, to_file: bool, per_layer: bool = False) -> str:
+    """`kvplan.size/1`."""
+    found = [size_facts(result, per_layer=per_layer) for result in results]
+    return dump({"schema": "kvplan.size/1", "results": found})

@@ -1,0 +1,34 @@
+"""Markdown: a table that a pull request or a wiki shows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from kvplan.report.rows import size_rows
+
+
+def dump(rows: Sequence[dict[str, Any]]) -> str:
+    """The text of a Markdown table; numbers are right-aligned."""
+    if not rows:
+        return ""
+    names = list(rows[0])
+    rule = ["---:" if isinstance(rows[0][name], int) else "---" for name in names]
+    lines = [_line(names), _line(rule)]
+    lines += [_line([_cell(row[name]) for name in names]) for row in rows]
+    return "\n".join(lines) + "\n"
+
+
+def size(results: Any, *, to_file: bool, per_layer: bool = False) -> str:
+    """`kvplan size --format markdown`."""
+    return dump(size_rows(results, per_layer=per_layer))
+
+
+def _line(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, int):
+        return f"{value:,}"
+    return str(value).replace("|", "\\|").replace("\n", " ")
