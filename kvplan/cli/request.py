@@ -23,11 +23,16 @@ def request_from(values: Values, *, dtype: str) -> Request:
         dtype_v=values["dtype_v"],
         encoder_tokens=parse_tokens(encoder, "--encoder-tokens") if encoder is not None else None,
         with_draft=values["with_draft"],
-        tp=parse_count(values["tp"], "--tp"),
-        pp=parse_count(values["pp"], "--pp"),
-        dp=parse_count(values["dp"], "--dp"),
-        dcp=parse_count(values["dcp"], "--dcp"),
+        tp=_ranks(values, "tp"),
+        pp=_ranks(values, "pp"),
+        dp=_ranks(values, "dp"),
+        dcp=_ranks(values, "dcp"),
     )
+
+
+def _ranks(values: Values, name: str) -> int:
+    """Ranks of one kind of parallelism; 1 for a command that has no such option."""
+    return parse_count(values.get(name, "1"), f"--{name}")
 
 
 def dtypes_from(values: Values) -> list[str]:

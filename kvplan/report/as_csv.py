@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from io import StringIO
 from typing import Any
 
-from kvplan.report.rows import size_rows
+from kvplan.report.facts import model_rows
+from kvplan.report.rows import size_rows, text_row
 
 
 def dump(rows: Sequence[dict[str, Any]]) -> str:
@@ -23,3 +24,8 @@ def dump(rows: Sequence[dict[str, Any]]) -> str:
 def size(results: Any, *, to_file: bool, per_layer: bool = False) -> str:
     """`kvplan size --format csv`."""
     return dump(size_rows(results, per_layer=per_layer))
+
+
+def models(results: Any, *, to_file: bool) -> str:
+    """`kvplan models --format csv`."""
+    return dump([text_row(row) for row in model_rows(results)])

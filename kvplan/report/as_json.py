@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from kvplan.report.facts import size_facts
+from kvplan.report.facts import explain_facts, model_rows, size_facts, spec_facts
 
 
 def dump(data: Any) -> str:
@@ -17,3 +17,18 @@ def size(results: Any, *, to_file: bool, per_layer: bool = False) -> str:
     """`kvplan.size/1`."""
     found = [size_facts(result, per_layer=per_layer) for result in results]
     return dump({"schema": "kvplan.size/1", "results": found})
+
+
+def models(results: Any, *, to_file: bool) -> str:
+    """`kvplan.models/1`: the list."""
+    return dump({"schema": "kvplan.models/1", "models": model_rows(results)})
+
+
+def model(result: Any, *, to_file: bool) -> str:
+    """`kvplan.model/1`: one model."""
+    return dump({"schema": "kvplan.model/1", "model": spec_facts(result)})
+
+
+def explain(result: Any, *, to_file: bool) -> str:
+    """`kvplan.explain/1`."""
+    return dump({"schema": "kvplan.explain/1", **explain_facts(result)})

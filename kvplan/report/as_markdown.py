@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from kvplan.report.rows import size_rows
+from kvplan.report.facts import model_rows
+from kvplan.report.rows import size_rows, text_row
 
 
 def dump(rows: Sequence[dict[str, Any]]) -> str:
@@ -22,6 +23,11 @@ def dump(rows: Sequence[dict[str, Any]]) -> str:
 def size(results: Any, *, to_file: bool, per_layer: bool = False) -> str:
     """`kvplan size --format markdown`."""
     return dump(size_rows(results, per_layer=per_layer))
+
+
+def models(results: Any, *, to_file: bool) -> str:
+    """`kvplan models --format markdown`."""
+    return dump([text_row(row) for row in model_rows(results)])
 
 
 def _line(cells: Sequence[str]) -> str:

@@ -14,7 +14,10 @@ from kvplan.units import format_bytes, format_tokens
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from kvplan.load import LoadedModel
+    from kvplan.plan.explain import Explanation
     from kvplan.plan.size import SizeResult
+    from kvplan.spec.model import ModelSpec
 
 
 def size(results: Sequence[SizeResult], *, to_file: bool, per_layer: bool = False) -> str:
@@ -31,6 +34,42 @@ def size(results: Sequence[SizeResult], *, to_file: bool, per_layer: bool = Fals
         for warning in result.warnings:
             console.print(f"\nwarning: {warning.message} [{warning.id}]", style="yellow")
     return text_of(console)
+
+
+def explain(found: Explanation, *, to_file: bool) -> str:
+    """`kvplan explain`: its own room, because it is a page, not a table."""
+    from kvplan.report.explain_page import page
+
+    console = open_console(to_file=to_file)
+    page(console, found)
+    return text_of(console)
+
+
+def models(results: Sequence[ModelSpec], *, to_file: bool) -> str:
+    """`kvplan models`: one line per model."""
+    console = open_console(to_file=to_file)
+    if not results:
+        return "no model matches\n"
+    columns = [("model", "left"), ("attention", "left"), ("layers", "right"), ("context", "right")]
+    wide = console.width >= 100
+    if wide:
+        columns.append(("Hugging Face id", "left"))
+    table = new_table(*columns, padding=(0, 2, 0, 0))
+    for spec in results:
+        context = format_tokens(spec.max_context) if spec.max_context else "?"
+        row = [spec.name, attention_label(spec), str(len(spec.layers)), context]
+        table.add_row(*row, *(spec.hf_ids[:1] if wide else ()))
+    console.print(table)
+    console.print(f"\n{len(results)} models")
+    return text_of(console)
+
+
+def model(result: LoadedModel, *, to_file: bool) -> str:
+    """`kvplan models NAME`: the spec itself, as YAML."""
+    from kvplan.spec.writer import write_spec
+
+    spec = result.spec
+    return write_spec(spec, header=[f"{attention_label(spec)}, {result.origin}"])
 
 
 def _one(console: Console, result: SizeResult) -> None:

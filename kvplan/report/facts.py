@@ -7,9 +7,13 @@ from typing import TYPE_CHECKING, Any
 from kvplan.spec.labels import attention_label
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from kvplan.engines.layout import CacheLayout
     from kvplan.load import LoadedModel
+    from kvplan.plan.explain import Explanation
     from kvplan.plan.size import SizeResult
+    from kvplan.spec.model import ModelSpec
 
 
 def model_facts(model: LoadedModel) -> dict[str, Any]:
@@ -111,3 +115,87 @@ def layer_facts(result: SizeResult) -> list[dict[str, Any]]:
         }
         for index, name in enumerate(names)
     ]
+
+
+def model_rows(specs: Iterable[ModelSpec]) -> list[dict[str, Any]]:
+    """One row per model of `kvplan models`."""
+    return [
+        {
+            "name": spec.name,
+            "family": spec.family,
+            "attention": attention_label(spec),
+            "layers": len(spec.layers),
+            "max_context": spec.max_context,
+            "dtype": spec.dtype,
+            "parameters": spec.parameters,
+            "aliases": list(spec.aliases),
+            "hf_ids": list(spec.hf_ids),
+        }
+        for spec in specs
+    ]
+
+
+def spec_facts(model: LoadedModel) -> dict[str, Any]:
+    """Everything a spec says, layers written out by kind."""
+    from kvplan.spec.runs import compress
+    from kvplan.spec.vocabulary import model_words
+    from kvplan.spec.writer import given_fields
+
+    spec = model.spec
+    facts: dict[str, Any] = {name: getattr(spec, name) for name in model_words()}
+    facts["unsupported_dtypes"] = dict(spec.unsupported_dtypes)
+    return {
+        **facts,
+        "attention": attention_label(spec),
+        "rope": given_fields(spec.rope) if spec.rope else None,
+        "layers": len(spec.layers),
+        "kinds": {
+            name: {
+                "layers": spec.layers.count(name),
+                "states": [{"kind": state.kind, **given_fields(state)} for state in states],
+            }
+            for name, states in spec.kinds.items()
+        },
+        "layer_order": compress(spec.layers),
+        "draft_layers": compress(spec.draft_layers),
+        "file": model.origin,
+    }
+
+
+def explain_facts(found: Explanation) -> dict[str, Any]:
+    """The arithmetic of `kvplan.explain/1`; ratios are rounded to two decimals."""
+    from kvplan.plan.explain import CAVEAT
+
+    own = found.size.logical.bytes_per_sequence
+    return {
+        **size_facts(found.size),
+        "products": [
+            {
+                "kind": share.state.kind,
+                "layers": share.layers,
+                "entries": share.entries,
+                "factors": [factor._asdict() for factor in share.state.factors],
+                "entry_bytes": share.entry_bytes,
+                "bytes_per_sequence": share.bytes_per_sequence,
+            }
+            for share in found.size.logical.shares
+        ],
+        "variants": [
+            {**variant._asdict(), "times": _ratio(variant.bytes_per_sequence, own)}
+            for variant in found.variants
+        ],
+        "generation": [
+            {
+                **item._asdict(),
+                "ratio": round(float(item.ratio), 2),
+                "approximation": round(float(item.approximation), 2),
+            }
+            for item in found.generations
+        ],
+        "closed_form": {"ratio": "(2n + 1)/3", "approximation": "2n/3"},
+        "caveat": CAVEAT,
+    }
+
+
+def _ratio(bytes_: int | None, own: int) -> float | None:
+    return None if bytes_ is None or not own else round(bytes_ / own, 2)

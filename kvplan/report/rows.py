@@ -44,3 +44,11 @@ def size_rows(results: Sequence[SizeResult], *, per_layer: bool) -> list[dict[st
             }
         )
     return rows
+
+
+def text_row(row: dict[str, Any]) -> dict[str, Any]:
+    """A row whose lists are joined and whose missing values are empty."""
+    return {
+        key: "" if value is None else " ".join(value) if isinstance(value, list) else value
+        for key, value in row.items()
+    }

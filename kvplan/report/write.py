@@ -36,7 +36,15 @@ def emit(command: str, results: Any, values: dict[str, Any], **options: Any) -> 
     if render is None:
         raise UsageError(f"{command} has no {name} report")
     path = values["output"]
-    text = render(results, to_file=path is not None, **options)
+    return deliver(render(results, to_file=path is not None, **options), path)
+
+
+def deliver(text: str, path: str | None) -> int:
+    """Print a report, or write it to a file; return exit code 0.
+
+    Raises:
+        UsageError: the file cannot be written.
+    """
     if path is None:
         sys.stdout.write(text)
     else:

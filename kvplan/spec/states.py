@@ -20,7 +20,7 @@ is its description in the published JSON Schema.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from kvplan.dtypes import CacheDTypes
 from kvplan.errors import SpecError
@@ -29,6 +29,14 @@ from kvplan.errors import SpecError
 def doc(text: str, **options: Any) -> Any:
     """A dataclass field with the description that the JSON Schema and the docs show."""
     return field(metadata={"doc": text}, **options)
+
+
+class Factor(NamedTuple):
+    """One factor of a product: its value, how a formula writes it, and what it is in words."""
+
+    value: int
+    symbol: str
+    meaning: str
 
 
 class FieldError(SpecError):
@@ -50,6 +58,7 @@ class State:
     kind: ClassVar[str]  # its name in a spec
     summary: ClassVar[str]
     trait: ClassVar[str] = ""  # what it adds to a model's attention label
+    entry_name: ClassVar[str] = "tokens held"
     fixed: ClassVar[bool] = False  # one entry per sequence, whatever the number of tokens
 
     def __post_init__(self) -> None:
@@ -76,9 +85,14 @@ class State:
         return True
 
     @property
+    def factors(self) -> tuple[Factor, ...]:
+        """The elements of one entry as a product, one factor each; () where it is a sum."""
+        return ()
+
+    @property
     def formula(self) -> str:
-        """The entry in elements with this state's numbers: `2 x 8 kv_heads x 128 head_dim`."""
-        raise NotImplementedError
+        """One entry with this state's numbers: `2 x 8 kv_heads x 128 head_dim`."""
+        return " x ".join(f"{factor.value:,} {factor.symbol}".strip() for factor in self.factors)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,10 +123,12 @@ class HeadState(State):
         )
 
     @property
-    def formula(self) -> str:
+    def factors(self) -> tuple[Factor, ...]:
+        heads = Factor(self.kv_heads, "kv_heads", "key/value heads")
         if self.value_dim == self.head_dim:
-            return f"2 x {self.kv_heads} kv_heads x {self.head_dim} head_dim"
-        return f"{self.kv_heads} kv_heads x ({self.head_dim} K + {self.value_dim} V)"
+            return (Factor(2, "", "K and V"), heads, Factor(self.head_dim, "head_dim", "elements"))
+        both = f"head_dim {self.head_dim} of K + {self.value_dim} of V"
+        return (heads, Factor(self.head_dim + self.value_dim, f"({both})", both))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,6 +175,7 @@ class CrossAttention(HeadState):
     """K and V of the encoder's output (or of an image), computed once per request."""
 
     kind: ClassVar[str] = "cross"
+    entry_name: ClassVar[str] = "encoder tokens held"
     summary: ClassVar[str] = "cross attention: K and V of the encoder's tokens"
 
     def entries(self, tokens: int, encoder_tokens: int) -> int:
@@ -193,8 +210,9 @@ class LatentAttention(State):
         return tokens
 
     @property
-    def formula(self) -> str:
-        return f"({self.kv_lora_rank} kv_lora_rank + {self.qk_rope_head_dim} qk_rope_head_dim)"
+    def factors(self) -> tuple[Factor, ...]:
+        both = f"kv_lora_rank {self.kv_lora_rank} + qk_rope_head_dim {self.qk_rope_head_dim}"
+        return (Factor(self.kv_lora_rank + self.qk_rope_head_dim, f"({both})", both),)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,6 +221,7 @@ class CompressedLatent(State):
 
     kind: ClassVar[str] = "compressed_latent"
     trait: ClassVar[str] = "compressed-kv"
+    entry_name: ClassVar[str] = "vectors held: the window, and one per `ratio` tokens"
     summary: ClassVar[str] = "compressed latent: a window of vectors, and one per `ratio` tokens"
 
     head_dim: int = doc("elements of one vector, used as K and as V")
@@ -222,8 +241,8 @@ class CompressedLatent(State):
         return min(tokens, self.window) + compressed
 
     @property
-    def formula(self) -> str:
-        return f"{self.head_dim} head_dim"
+    def factors(self) -> tuple[Factor, ...]:
+        return (Factor(self.head_dim, "head_dim", "elements, used as K and as V"),)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -231,6 +250,7 @@ class Indexer(State):
     """The keys with which sparse attention chooses the tokens it reads."""
 
     kind: ClassVar[str] = "indexer"
+    entry_name: ClassVar[str] = "tokens held, or groups of `ratio` tokens"
     summary: ClassVar[str] = (
         "indexer of sparse attention: one key per token (or per `ratio` tokens)"
     )
@@ -246,9 +266,11 @@ class Indexer(State):
         return tokens // self.ratio
 
     @property
-    def formula(self) -> str:
-        heads = f"{self.kv_heads} keys x " if self.kv_heads > 1 else ""
-        return f"{heads}{self.head_dim} index_head_dim"
+    def factors(self) -> tuple[Factor, ...]:
+        size = Factor(self.head_dim, "index_head_dim", "elements of an indexer key")
+        return (
+            (Factor(self.kv_heads, "keys", "indexer keys"), size) if self.kv_heads > 1 else (size,)
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

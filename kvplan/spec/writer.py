@@ -43,7 +43,7 @@ def write_spec(
             continue
         put(f"{word.name}: {_flow(value)}", word.name)
     if spec.rope is not None:
-        put(f"rope: {_flow(_given(spec.rope))}", "rope")
+        put(f"rope: {_flow(given_fields(spec.rope))}", "rope")
     if _is_plain(spec):
         put(f"layers: {len(spec.layers)}", "layers")
         states = spec.kinds[PLAIN_KIND]
@@ -76,10 +76,10 @@ def _states(states: tuple[State, ...], default: str | None = None) -> str:
 
 def _state(state: State, default: str | None) -> dict[str, Any]:
     kind = {} if state.kind == default else {"kind": state.kind}
-    return kind | _given(state)
+    return kind | given_fields(state)
 
 
-def _given(owner: State | Rope) -> dict[str, Any]:
+def given_fields(owner: State | Rope) -> dict[str, Any]:
     """The fields that say something, the kind's own first, in the order of the type."""
     items = {}
     for item in fields(owner):

@@ -1,0 +1,41 @@
+"""`kvplan explain`: the arithmetic with this model's numbers in it."""
+
+from __future__ import annotations
+
+from kvplan.cli.options import MODEL_HELP, REPORT, REQUEST, SPECS, Argument, Command, Option, Values
+
+
+def run(values: Values) -> int:
+    """Explain the cache of one model."""
+    from kvplan.cli.request import dtypes_from, request_from
+    from kvplan.errors import UsageError
+    from kvplan.load import load_model
+    from kvplan.plan.explain import explain
+    from kvplan.plan.size import size
+    from kvplan.report.write import emit
+    from kvplan.units import parse_tokens
+
+    dtypes = dtypes_from(values)
+    if len(dtypes) > 1:
+        raise UsageError("explain takes one --dtype; size puts several side by side")
+    specs = values["specs"] or None
+    tokens = [parse_tokens(text, "--tokens") for text in values["tokens"].split(",")]
+    model = load_model(values["model"], specs=specs)
+    result = size(model, request=request_from(values, dtype=dtypes[0]), specs=specs)
+    return emit("explain", explain(result, tokens), values)
+
+
+COMMAND = Command(
+    "explain",
+    "The formula of MODEL's cache factor by factor, and what its design saves.",
+    run,
+    Argument("model", MODEL_HELP, "MODEL"),
+    (
+        *REQUEST,
+        Option(
+            "tokens", "lengths to generate with and without a cache", "N[,N]", "128,512,1024,2048"
+        ),
+        SPECS,
+        *REPORT,
+    ),
+)

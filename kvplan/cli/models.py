@@ -1,0 +1,38 @@
+"""`kvplan models`: what is in the catalogue."""
+
+from __future__ import annotations
+
+from kvplan.cli.options import REPORT, SPECS, Argument, Command, Option, Values
+
+
+def run(values: Values) -> int:
+    """List the models that match, or show one."""
+    from kvplan.report.write import emit
+
+    specs = values["specs"] or None
+    if values["name"] is not None:
+        from kvplan.load import load_model
+
+        return emit("model", load_model(values["name"], specs=specs), values)
+    from kvplan.plan.models import list_models
+
+    found = list_models(
+        family=values["family"], attention=values["attention"], search=values["search"], specs=specs
+    )
+    emit("models", found, values)
+    return 0 if found else 1
+
+
+COMMAND = Command(
+    "models",
+    "The models kvplan knows, or one of them with its source.",
+    run,
+    Argument("name", "a model to show", "NAME", required=False),
+    (
+        Option("family", "only this family", "NAME"),
+        Option("attention", "only models with this in their attention: mla, sliding", "LABEL"),
+        Option("search", "only models with this text in a name", "TEXT"),
+        SPECS,
+        *REPORT,
+    ),
+)

@@ -1,0 +1,119 @@
+"""The page of `kvplan explain`: products one factor per line, then two small tables."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kvplan.dtypes import CacheDTypes
+from kvplan.engines.logical import StateShare
+from kvplan.report.console import new_table
+from kvplan.report.formula import element
+from kvplan.spec.labels import attention_label
+from kvplan.spec.states import HeadState
+from kvplan.units import format_bytes
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from kvplan.plan.explain import Explanation
+
+_COLUMN = 16
+
+
+def page(console: Console, found: Explanation) -> None:
+    """Print the whole page."""
+    result = found.size
+    spec, logical = result.model.spec, result.logical
+    console.print(f"{spec.name}: {attention_label(spec)}, {len(spec.layers)} layers", style="bold")
+    console.print(
+        f"\nWhat one sequence of {logical.ctx:,} tokens keeps, in {result.dtype_name}\n",
+        style="bold",
+    )
+    for share in logical.shares:
+        _product(console, share, logical.dtypes)
+    total = logical.bytes_per_sequence
+    console.print(
+        f"{total:>{_COLUMN},}   bytes of one sequence ({format_bytes(total)})", style="bold"
+    )
+    if logical.batch > 1:
+        console.print(f"x {logical.batch:>{_COLUMN - 2},}   sequences")
+        console.print(
+            f"{logical.bytes:>{_COLUMN},}   bytes ({format_bytes(logical.bytes)})", style="bold"
+        )
+    _variants(console, found)
+    _generation(console, found)
+    _decode(console, found)
+    for warning in result.warnings:
+        console.print(f"\nwarning: {warning.message} [{warning.id}]", style="yellow")
+
+
+def _product(console: Console, share: StateShare, dtypes: CacheDTypes) -> None:
+    state = share.state
+    console.print(f"{state.summary}")
+    lines = [(share.layers, "layers" if share.layers > 1 else "layer")]
+    if state.fixed:
+        lines.append((share.entry_bytes, f"bytes of state: {state.formula}"))
+    elif share.entry_bytes:
+        lines.append((share.entries, state.entry_name))
+        lines += [
+            (factor.value, f"{factor.symbol} {factor.meaning}".strip()) for factor in state.factors
+        ]
+    for index, (value, meaning) in enumerate(lines):
+        console.print(f"{'x' if index else ' '} {value:>{_COLUMN - 2},}   {meaning}")
+    if not state.fixed and share.entry_bytes:
+        console.print(f"x {_bytes_per_element(share, dtypes):>{_COLUMN - 2}}   per element")
+    amount = share.bytes_per_sequence
+    console.print(f"= {amount:>{_COLUMN - 2},}   bytes ({format_bytes(amount)})\n")
+
+
+def _bytes_per_element(share: StateShare, dtypes: CacheDTypes) -> str:
+    value = dtypes.v if isinstance(share.state, HeadState) else dtypes.k
+    if value == dtypes.k:
+        return element(dtypes.k)
+    return f"K {element(dtypes.k)}, V {element(value)}"
+
+
+def _variants(console: Console, found: Explanation) -> None:
+    own = found.size.logical.bytes_per_sequence
+    console.print("\nThe same model with another attention, one sequence\n", style="bold")
+    columns = (("", "left"), ("bytes", "right"), ("times", "right"), ("what it keeps", "left"))
+    table = new_table(*columns, padding=(0, 2, 0, 0))
+    for variant in found.variants:
+        bytes_ = variant.bytes_per_sequence
+        known = bytes_ is not None and own > 0
+        shown = format_bytes(bytes_) if bytes_ is not None else "not known"
+        times = f"{bytes_ / own:,.2f}" if known and bytes_ is not None else ""
+        table.add_row(variant.name, shown, times, variant.meaning)
+    console.print(table)
+
+
+def _generation(console: Console, found: Explanation) -> None:
+    from kvplan.plan.explain import CAVEAT
+
+    console.print("\nAttention work to generate n tokens, per head and layer\n", style="bold")
+    columns = (
+        ("n", "right"), ("without a cache", "right"), ("with a cache", "right"),
+        ("ratio (2n + 1)/3", "right"), ("about 2n/3", "right"),
+    )  # fmt: skip
+    table = new_table(*columns, padding=(0, 2, 0, 0))
+    for item in found.generations:
+        table.add_row(
+            f"{item.tokens:,}", f"{item.without_cache:,}", f"{item.with_cache:,}",
+            f"{float(item.ratio):,.2f}", f"{float(item.approximation):,.2f}",
+        )  # fmt: skip
+    console.print(table)
+    console.print(f"\nsum(t^2) = n(n + 1)(2n + 1)/6 against sum(t) = n(n + 1)/2. {CAVEAT}")
+
+
+def _decode(console: Console, found: Explanation) -> None:
+    logical = found.size.logical
+    if not logical.bytes:
+        return
+    console.print("\nThe price at decode\n", style="bold")
+    milliseconds = logical.bytes / 10**12 * 1000
+    sequences = "the sequence" if logical.batch == 1 else f"all {logical.batch:,} sequences"
+    console.print(
+        f"Each decode step reads the cache of {sequences} once: {format_bytes(logical.bytes)}. At"
+        f" 1 TB/s of memory bandwidth that alone takes {milliseconds:,.2f} ms, beside the weights;"
+        " attention that is sparse reads less than it keeps."
+    )

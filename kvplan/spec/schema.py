@@ -1,0 +1,111 @@
+"""The JSON Schema of a spec (draft 2020-12), made from the same words that the reader checks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kvplan.spec.model import MAX_LAYERS, Rope
+from kvplan.spec.vocabulary import (
+    KIND_NAMES,
+    NOTHING,
+    PLAIN_KIND,
+    Word,
+    kind_class,
+    model_words,
+    state_words,
+    words,
+)
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
+def spec_schema() -> dict[str, Any]:
+    """The schema of a spec file."""
+    top = _object(model_words(), "A model as far as its memory is concerned.")
+    top["properties"] |= {
+        "rope": {"$ref": "#/$defs/rope"},
+        PLAIN_KIND: {
+            **_one_or_more("plain_state"),
+            "description": "what every layer keeps, when all layers are alike; kind: full if not said",
+        },
+        "kinds": {
+            "type": "object",
+            "minProperties": 1,
+            "additionalProperties": _one_or_more("state"),
+            "description": "named kinds of layer: what one layer of each keeps",
+        },
+        "layers": {
+            "description": "a number of equal layers, or the kinds in order",
+            "anyOf": [
+                {"type": "integer", "minimum": 1, "maximum": MAX_LAYERS},
+                {"$ref": "#/$defs/run"},
+            ],
+        },
+        "draft_layers": {
+            "$ref": "#/$defs/run",
+            "description": "extra layers of multi-token prediction, counted only when asked for",
+        },
+    }
+    top["required"] = [*top["required"], "layers"]
+    top["oneOf"] = [{"required": [PLAIN_KIND]}, {"required": ["kinds"]}]
+    states = [_state(kind) for kind in KIND_NAMES]
+    nothing = {
+        "type": "object",
+        "properties": {"kind": {"const": NOTHING}},
+        "required": ["kind"],
+        "additionalProperties": False,
+        "description": "keeps nothing: a feed-forward or expert layer",
+    }
+    return {
+        "$schema": DIALECT,
+        "title": "kvplan model spec",
+        **top,
+        "$defs": {
+            "rope": _object({word.name: word for word in words(Rope)}, "rotary scaling"),
+            "state": {"oneOf": [*states, nothing]},
+            "plain_state": {"oneOf": [_state("full", needs_kind=False), *states[1:], nothing]},
+            "run": {"type": "array", "minItems": 1, "items": {"$ref": "#/$defs/layer"}},
+            "layer": _LAYER,
+        },
+    }
+
+
+_LAYER: Mapping[str, Any] = {
+    "anyOf": [
+        {"type": "string", "description": "the name of a kind"},
+        {
+            "type": "object",
+            "properties": {
+                "repeat": {"type": "integer", "minimum": 1, "maximum": MAX_LAYERS},
+                "of": {"anyOf": [{"type": "string"}, {"$ref": "#/$defs/run"}]},
+            },
+            "required": ["repeat", "of"],
+            "additionalProperties": False,
+            "description": "the same layers several times in a row",
+        },
+    ]
+}
+
+
+def _one_or_more(name: str) -> dict[str, Any]:
+    one = {"$ref": f"#/$defs/{name}"}
+    return {"anyOf": [one, {"type": "array", "minItems": 1, "items": one}]}
+
+
+def _state(kind: str, *, needs_kind: bool = True) -> dict[str, Any]:
+    schema = _object(state_words(kind), kind_class(kind).summary)
+    schema["properties"] = {"kind": {"const": kind}, **schema["properties"]}
+    if needs_kind:
+        schema["required"] = ["kind", *schema["required"]]
+    return schema
+
+
+def _object(vocabulary: Mapping[str, Word], description: str) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "description": description,
+        "properties": {word.name: word.schema for word in vocabulary.values()},
+        "required": [word.name for word in vocabulary.values() if word.required],
+        "additionalProperties": False,
+    }
