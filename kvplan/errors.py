@@ -58,18 +58,24 @@ class ImportRefused(InputError):
 
 
 class UnknownModelError(KvplanError):
-    """A model name that nothing answers to; `candidates` are the closest names."""
+    """A model name that nothing answers to, or several things do.
+
+    Attributes:
+        candidates: the models that do, or the closest names.
+        ambiguous: several do.
+    """
 
     def __init__(
         self,
         message: str,
         *,
         candidates: Sequence[str] = (),
-        where: str | None = None,
+        ambiguous: bool = False,
         hint: str | None = None,
     ) -> None:
-        super().__init__(message, where=where, hint=hint)
+        super().__init__(message, hint=hint)
         self.candidates = tuple(candidates)
+        self.ambiguous = ambiguous
 
 
 class MissingDependencyError(KvplanError):

@@ -1,11 +1,13 @@
-"""From what a user calls a model to its spec: a name, a file, a folder, or standard input.
+"""From what a user calls a model to its spec.
 
-    llama3-8b, meta-llama/Meta-Llama-3-8B    the catalogue and the user's own spec folders
+    llama3-8b, meta-llama/Meta-Llama-3-8B    the catalogue and the user's own spec folders, else the
+                                             local Hugging Face cache, else (only when allowed) the Hub
     path/to/spec.yaml                        a spec
-    -                                        a spec on standard input
+    path/to/config.json, path/to/folder      a model's config (or Mistral's params.json)
+    path/to/model.gguf                       a GGUF file
+    -                                        a spec or a config on standard input
 
-A bare word is a name first; anything with a path separator or a known ending is a path when such a
-file exists.
+A bare word is a name first; what ends like a file or begins like a path is a path.
 """
 
 from __future__ import annotations
@@ -15,19 +17,15 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from kvplan.errors import UnknownModelError
+from kvplan.errors import InputError, UnknownModelError
+from kvplan.notice import Notice
 
 if TYPE_CHECKING:
+    from kvplan.importers.imported import Imported
     from kvplan.spec.model import ModelSpec
 
 _FILE_ENDINGS = (".yaml", ".yml", ".json", ".gguf")
-
-
-class Warning_(NamedTuple):
-    """Something the user should know: a stable id and one sentence."""
-
-    id: str
-    message: str
+STDIN = "<stdin>"
 
 
 class LoadedModel(NamedTuple):
@@ -35,39 +33,65 @@ class LoadedModel(NamedTuple):
 
     Attributes:
         spec: the model.
-        origin: the file it was read from.
+        origin: the file or folder it was read from.
         warnings: what had to be assumed to read it.
     """
 
     spec: ModelSpec
     origin: str
-    warnings: tuple[Warning_, ...] = ()
+    warnings: tuple[Notice, ...] = ()
 
 
-def load_model(model: str, *, specs: Sequence[str] | None = None) -> LoadedModel:
+def load_model(
+    model: str, *, specs: Sequence[str] | None = None, allow_network: bool = False
+) -> LoadedModel:
     """Find and read a model.
 
     Args:
         model: a name, a Hugging Face id, a path, or `-`.
         specs: folders of the user's own specs; None reads KVPLAN_SPECS.
+        allow_network: ask the Hugging Face Hub for a model that nothing here answers to.
 
     Raises:
         UnknownModelError: nothing answers to the name.
         InputError: the file found cannot be read as a model.
     """
     if model == "-":
-        return _from_text(sys.stdin.buffer.read(), "<stdin>")
+        return _from_text(sys.stdin.buffer.read(), STDIN)
     if _looks_like_path(model):
-        return _from_path(model)
+        return _from_path(os.path.expanduser(model))
     from kvplan.spec.catalogue import Catalogue
 
     try:
         entry = Catalogue(specs).find(model)
-    except UnknownModelError:
-        if os.path.exists(model):
-            return _from_path(model)
-        raise
+    except UnknownModelError as error:
+        if error.ambiguous:
+            raise
+        found = _elsewhere(model, allow_network=allow_network)
+        if found is None:
+            raise
+        return found
     return LoadedModel(entry.spec(), entry.document.name)
+
+
+def import_model(path: str, *, allow_network: bool = False) -> tuple[Imported, str]:
+    """Import a foreign file (config.json, params.json, GGUF, a folder, a Hugging Face id).
+
+    Returns:
+        The import with the origin of each fact, and the place it was read from.
+
+    Raises:
+        InputError: the file lacks or contradicts a fact, or is a spec already.
+    """
+    if path == "-":
+        return _imported_text(sys.stdin.buffer.read(), STDIN), STDIN
+    place = os.path.expanduser(path)
+    if not os.path.exists(place):
+        snapshot = _snapshot(path, allow_network=allow_network)
+        if snapshot is None:
+            raise InputError("does not exist", where=path)
+        return _import_path(snapshot, name=_short_name(path)), snapshot
+    return _import_path(place), place
 
 
 def _looks_like_path(model: str) -> bool:
@@ -76,14 +100,62 @@ def _looks_like_path(model: str) -> bool:
     return os.sep in model and os.path.exists(model)
 
 
+def _elsewhere(model: str, *, allow_network: bool) -> LoadedModel | None:
+    if os.path.exists(model):
+        return _from_path(model)
+    snapshot = _snapshot(model, allow_network=allow_network)
+    if snapshot is None:
+        return None
+    return _loaded(_import_path(snapshot, name=_short_name(model)), snapshot)
+
+
+def _snapshot(model: str, *, allow_network: bool) -> str | None:
+    from kvplan.importers.hub import fetch_snapshot, find_snapshot, is_repo_id
+
+    if not is_repo_id(model):
+        return None
+    return find_snapshot(model) or (fetch_snapshot(model) if allow_network else None)
+
+
 def _from_path(path: str) -> LoadedModel:
+    if os.path.isdir(path) or path.lower().endswith((".json", ".gguf")):
+        return _loaded(_import_path(path), path)
     from kvplan.spec.source import read_bytes
 
-    return _from_text(read_bytes(os.path.expanduser(path)), path)
+    return _from_text(read_bytes(path), path)
+
+
+def _import_path(path: str, name: str | None = None) -> Imported:
+    if path.lower().endswith(".gguf"):
+        from kvplan.importers.gguf import import_gguf
+
+        return import_gguf(path, name=name)
+    from kvplan.importers.config import import_config
+
+    return import_config(path, name=name)
 
 
 def _from_text(data: bytes, name: str) -> LoadedModel:
+    if data.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
+        return _loaded(_imported_text(data, name), name)
     from kvplan.spec.reader import read_spec
     from kvplan.spec.source import decode, parse_yaml
 
+    if not data.strip():
+        raise InputError("is empty", where=name)
     return LoadedModel(read_spec(parse_yaml(decode(data, name), name)), name)
+
+
+def _imported_text(data: bytes, name: str) -> Imported:
+    from kvplan.importers.config import import_config_text
+    from kvplan.spec.source import decode
+
+    return import_config_text(decode(data, name), name)
+
+
+def _loaded(found: Imported, origin: str) -> LoadedModel:
+    return LoadedModel(found.spec, origin, found.warnings)
+
+
+def _short_name(repo_id: str) -> str:
+    return repo_id.rpartition("/")[2].lower()

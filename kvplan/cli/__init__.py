@@ -18,6 +18,7 @@ _MODULES = {
     "size": "size",
     "explain": "explain",
     "models": "models",
+    "import": "import_",
     "schema": "schema",
 }
 

@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from kvplan.cli.options import MODEL_HELP, REPORT, REQUEST, SPECS, Argument, Command, Option, Values
+from kvplan.cli.options import (
+    MODEL_HELP,
+    NETWORK,
+    REPORT,
+    REQUEST,
+    SPECS,
+    Argument,
+    Command,
+    Option,
+    Values,
+)
 
 
 def run(values: Values) -> int:
@@ -20,7 +30,7 @@ def run(values: Values) -> int:
         raise UsageError("explain takes one --dtype; size puts several side by side")
     specs = values["specs"] or None
     tokens = [parse_tokens(text, "--tokens") for text in values["tokens"].split(",")]
-    model = load_model(values["model"], specs=specs)
+    model = load_model(values["model"], specs=specs, allow_network=values["allow_network"])
     result = size(model, request=request_from(values, dtype=dtypes[0]), specs=specs)
     return emit("explain", explain(result, tokens), values)
 
@@ -36,6 +46,7 @@ COMMAND = Command(
             "tokens", "lengths to generate with and without a cache", "N[,N]", "128,512,1024,2048"
         ),
         SPECS,
+        NETWORK,
         *REPORT,
     ),
 )

@@ -74,6 +74,8 @@ JSON = Option("json", "the same as --format json")
 OUTPUT = Option("output", "write the report to a file instead", "FILE", flags=("--output", "-o"))
 SPECS = Option("specs", "folder of your own specs (or KVPLAN_SPECS)", "DIR", many=True)
 
+NETWORK = Option("allow_network", "ask the Hugging Face Hub for a model that is not here")
+
 REPORT = (FORMAT, JSON, OUTPUT)
 
 REQUEST = (

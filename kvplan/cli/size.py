@@ -5,6 +5,7 @@ from __future__ import annotations
 from kvplan.cli.options import (
     ENGINE,
     MODEL_HELP,
+    NETWORK,
     REPORT,
     REQUEST,
     SPECS,
@@ -25,10 +26,18 @@ def run(values: Values) -> int:
     specs = values["specs"] or None
     results = []
     for name in values["models"]:
-        model = load_model(name, specs=specs)
+        model = load_model(name, specs=specs, allow_network=values["allow_network"])
         for dtype in dtypes_from(values):
             request = request_from(values, dtype=dtype)
-            results.append(size(model, request=request, engine=values["engine"], specs=specs))
+            results.append(
+                size(
+                    model,
+                    request=request,
+                    engine=values["engine"],
+                    weights=values["weights"],
+                    specs=specs,
+                )
+            )
     return emit("size", results, values, per_layer=values["per_layer"])
 
 
@@ -37,5 +46,13 @@ COMMAND = Command(
     "How many bytes the cache of MODEL takes, and why.",
     run,
     Argument("models", MODEL_HELP, "MODEL...", many=True),
-    (*REQUEST, *ENGINE, Option("per_layer", "one line per layer"), SPECS, *REPORT),
+    (
+        *REQUEST,
+        *ENGINE,
+        Option("per_layer", "one line per layer"),
+        Option("weights", "show the bytes of the model's weights too"),
+        SPECS,
+        NETWORK,
+        *REPORT,
+    ),
 )

@@ -9,7 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from kvplan.notice import Notice
 from kvplan.spec.model import ModelSpec
+
+Warning_ = Notice  # the name under which importers call it
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,14 +31,6 @@ class Fact:
     origin: str
 
 
-@dataclass(frozen=True, slots=True)
-class Warning_:
-    """Something a reader of the spec should know; `id` never changes, `message` may."""
-
-    id: str
-    message: str
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Imported:
     """A model read from a foreign file.
@@ -48,7 +43,7 @@ class Imported:
 
     spec: ModelSpec
     facts: tuple[Fact, ...] = ()
-    warnings: tuple[Warning_, ...] = ()
+    warnings: tuple[Notice, ...] = ()
 
     def comments(self) -> dict[str, str]:
         """Origins by field, as the comments that `write_spec` puts behind its lines."""

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kvplan.engines.logical import LogicalCache, logical_cache
 from kvplan.engines.request import Request
-from kvplan.load import LoadedModel, Warning_, load_model
+from kvplan.load import LoadedModel, load_model
+from kvplan.notice import Notice
 from kvplan.spec.model import ModelSpec
 from kvplan.spec.states import CrossAttention, HeadState
 
 if TYPE_CHECKING:
     from kvplan.engines.layout import CacheLayout
+    from kvplan.importers.weights import Weights
 
 LOGICAL = "logical"
 
@@ -27,13 +29,15 @@ class SizeResult(NamedTuple):
         logical: what the model must keep.
         allocated: what the engine sets aside; None for `logical`.
         warnings: what the user should know.
+        weights: bytes of the weights, when they were asked for and something says.
     """
 
     model: LoadedModel
     request: Request
     logical: LogicalCache
     allocated: CacheLayout | None
-    warnings: tuple[Warning_, ...]
+    warnings: tuple[Notice, ...]
+    weights: Weights | None = None
 
     @property
     def dtype_name(self) -> str:
@@ -50,6 +54,7 @@ def size(
     dtype: str = "auto",
     engine: str = LOGICAL,
     request: Request | None = None,
+    weights: bool = False,
     specs: Sequence[str] | None = None,
 ) -> SizeResult:
     """How many bytes a model's cache takes.
@@ -61,6 +66,7 @@ def size(
         dtype: cache format; `auto` is the model's own.
         engine: `logical`, or an engine's name, `vllm` or `vllm@0.33.0`.
         request: a whole request, instead of ctx, batch and dtype.
+        weights: look up the bytes of the weights too.
         specs: folders of the user's own specs.
 
     Raises:
@@ -82,13 +88,24 @@ def size(
 
         found, version = find_engine(engine)
         allocated = found.layout(model.spec, asked, version)
-    warnings = (*model.warnings, *_warnings(model.spec, asked, logical, specs))
-    return SizeResult(model, asked, logical, allocated, warnings)
+    warnings = [*model.warnings, *_warnings(model.spec, asked, logical, specs)]
+    found_weights = None
+    if weights:
+        from kvplan.importers.weights import weights_of
+
+        found_weights = weights_of(model.spec, model.origin)
+        if found_weights is None:
+            message = (
+                f"nothing says how large the weights of {model.spec.name} are: no safetensors file,"
+                " index or GGUF beside it, and no parameters and dtype of unquantised weights in its spec"
+            )
+            warnings.append(Notice("weights-unknown", message))
+    return SizeResult(model, asked, logical, allocated, tuple(warnings), found_weights)
 
 
 def _warnings(
     spec: ModelSpec, request: Request, logical: LogicalCache, specs: Sequence[str] | None
-) -> list[Warning_]:
+) -> list[Notice]:
     found = []
     if spec.max_context is not None and logical.ctx > spec.max_context:
         message = (
@@ -99,16 +116,16 @@ def _warnings(
         sibling = longer_sibling(spec, logical.ctx, specs)
         if sibling is not None:
             message += f"; {sibling.name} ({sibling.max_context:,}) has the same cache"
-        found.append(Warning_("ctx-above-maximum", message))
+        found.append(Notice("ctx-above-maximum", message))
     for dtype in dict.fromkeys((logical.dtypes.k, logical.dtypes.v)):
         reason = spec.unsupported_dtypes.get(dtype.name)
         if reason:
-            found.append(Warning_("unsupported-dtype", f"{spec.name} in {dtype.name}: {reason}"))
+            found.append(Notice("unsupported-dtype", f"{spec.name} in {dtype.name}: {reason}"))
     found += _uneven_blocks(spec, logical)
     assumed = request.encoder_tokens is None and spec.encoder_tokens is None
     if assumed and any(isinstance(state, CrossAttention) for state in spec.states()):
         found.append(
-            Warning_(
+            Notice(
                 "encoder-tokens-assumed",
                 f"{spec.name} does not fix its encoder's length: counted as {logical.ctx:,} tokens,"
                 " the context; --encoder-tokens says otherwise",
@@ -117,7 +134,7 @@ def _warnings(
     return found
 
 
-def _uneven_blocks(spec: ModelSpec, logical: LogicalCache) -> list[Warning_]:
+def _uneven_blocks(spec: ModelSpec, logical: LogicalCache) -> list[Notice]:
     """Block formats that do not divide a head: engines refuse to store those."""
     found = {}
     for state in spec.states():
@@ -128,7 +145,7 @@ def _uneven_blocks(spec: ModelSpec, logical: LogicalCache) -> list[Warning_]:
             if dim % dtype.block_elements and dtype.block_elements > 2:
                 found[dtype.name] = (dtype.block_elements, dim)
     return [
-        Warning_(
+        Notice(
             "uneven-blocks",
             f"{name} stores blocks of {block} elements, which do not divide a head of {dim};"
             " engines refuse this format for this model",

@@ -84,6 +84,13 @@ def _one(console: Console, result: SizeResult) -> None:
         f"{format_bytes(logical.bytes):>12}  {basis} ({logical.bytes:,} bytes)", style="bold"
     )
     _allocated(console, result)
+    if result.weights is not None:
+        known = result.weights
+        parts = [f"{name} {format_bytes(part)}" for name, part in (known.by_dtype or {}).items()]
+        detail = f": {', '.join(parts)}" if len(parts) > 1 else ""
+        console.print(
+            f"{format_bytes(known.bytes):>12}  weights ({known.bytes:,} bytes, {known.source}{detail})"
+        )
     console.print()
     columns = [
         ("kind", "left"), ("layers", "right"), ("entries", "right"), ("one more token", "right"),

@@ -69,6 +69,12 @@ def size_facts(result: SizeResult, *, per_layer: bool = False) -> dict[str, Any]
         "allocated": layout_facts(result.allocated) if result.allocated else None,
         "warnings": [{"id": w.id, "message": w.message} for w in result.warnings],
     }
+    if result.weights is not None:
+        facts["weights"] = {
+            "bytes": result.weights.bytes,
+            "by_dtype": dict(result.weights.by_dtype) if result.weights.by_dtype else None,
+            "source": result.weights.source,
+        }
     if per_layer:
         facts["layers"] = layer_facts(result)
     return facts

@@ -40,6 +40,7 @@ def size_rows(results: Sequence[SizeResult], *, per_layer: bool) -> list[dict[st
                 "engine": facts["request"]["engine"],
                 "engine_version": facts["request"]["engine_version"] or "",
                 "allocated_bytes": allocated["bytes"] if allocated else "",
+                "weights_bytes": result.weights.bytes if result.weights else "",
                 "warnings": " ".join(warning["id"] for warning in facts["warnings"]),
             }
         )

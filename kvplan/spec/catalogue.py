@@ -99,6 +99,7 @@ class Catalogue:
             raise UnknownModelError(
                 f"{query!r} is the name of {len(names)} models",
                 candidates=names,
+                ambiguous=True,
                 hint="one of " + ", ".join(names),
             )
         return entries[0] if entries else None

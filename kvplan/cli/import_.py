@@ -1,0 +1,33 @@
+"""`kvplan import`: a foreign file as a spec, each line with its origin behind it."""
+
+from __future__ import annotations
+
+import sys
+
+from kvplan.cli.options import NETWORK, OUTPUT, Argument, Command, Values
+
+
+def run(values: Values) -> int:
+    """Write the spec of a config.json, params.json or GGUF file, or of a folder with one."""
+    from kvplan.load import import_model
+    from kvplan.report.write import deliver
+    from kvplan.spec.labels import attention_label
+    from kvplan.spec.writer import write_spec
+
+    found, place = import_model(values["path"], allow_network=values["allow_network"])
+    header = [f"{attention_label(found.spec)}, imported by kvplan from {place}"]
+    header += [f"{warning.id}: {warning.message}" for warning in found.warnings]
+    for warning in found.warnings:
+        print(f"warning: {warning.message} [{warning.id}]", file=sys.stderr)
+    return deliver(
+        write_spec(found.spec, comments=found.comments(), header=header), values["output"]
+    )
+
+
+COMMAND = Command(
+    "import",
+    "Write the spec of a config.json, a GGUF file or a folder, with where each fact came from.",
+    run,
+    Argument("path", "a file, a folder, a Hugging Face id in the local cache, or -", "PATH"),
+    (NETWORK, OUTPUT),
+)
