@@ -1,0 +1,31 @@
+# The verbs of this repository. PYTHON is the interpreter that makes the environment.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+
+.PHONY: dev lint format test bench catalogue
+
+dev: $(BIN)/kvplan  ## an environment with everything a developer needs
+
+$(BIN)/kvplan: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install -q -e ".[dev,verify]"
+	touch $@
+
+lint: dev  ## style, types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+test: dev
+	$(BIN)/pytest -q
+
+bench: dev  ## start-up against the bare imports, and engine plans per second
+	$(BIN)/python -m tests.bench.startup
+
+catalogue: dev  ## compile model_specs/ again after editing it
+	$(BIN)/python -m kvplan.spec.index
