@@ -1,0 +1,120 @@
+"""Keys that shape a cache: each must be one that the architecture's row reads, else refusal.
+
+An unknown architecture may have a layout that nobody here has seen. It passes as plain attention
+only while none of its keys hints at another one, and then with a warning. A key with nothing in it
+(0, false, an array of zeros) hints at nothing.
+"""
+
+from __future__ import annotations
+
+import re
+
+from kvplan.importers.gguf.architectures import Architecture
+from kvplan.importers.gguf.keys import Keys, brief
+from kvplan.importers.gguf_values import Value
+
+# Never a matter of the cache, though some sound like it (`rope_pattern`, `moe_latent_size`).
+_HARMLESS = re.compile(
+    r"""(block_count|context_length|vocab_size|embedding_length(_out|_per_layer_input)?|features_length
+    |feed_forward_length|leading_dense_block_count|nextn_predict_layers
+    |(expert|experts|moe|rope|altup|activation|classifier|pooling|dense_\d|hyper_connection|swiglu)\w*(\..+)?
+    |xielu\..+|attn_res\..+|(vision|audio|mm)\..+|spatial_merge_size|image_\w+|interleave_moe_layer_step|hash_layer_count|decision\..+
+    |(attn_|final_|router_)?logit_(scale|softcapping)|residual_scale|embedding_scale
+    |use_parallel_residual|tensor_data_layout|hidden_act(ivation)?|swin_norm|rescale_every_n_layers
+    |n_deepstack_layers|deepstack_mapping|decoder_start_token_id|norm_before_\w+
+    |time_(mix|decay)_extra_dim|attention\.(
+        head_count(_kv)?|key_length|value_length|causal|max_alibi_bias|clamp_kqv|scale|output_scale
+        |value_scale|(layer|group)_norm\w*|layer_norm_rms_epsilon|temperature_\w+|rope_pattern
+        |relative_buckets_count|output_group_count|output_lora_rank|compress_rope_freq_base
+        |decay_lora_rank|iclr_lora_rank|value_residual_mix_lora_rank|gate_lora_rank))""",
+    re.VERBOSE,
+)
+# Words of a layout that is not plain, and more that only raise a doubt about an unknown model.
+_HINT = re.compile(
+    r"slid|window|swa|chunk|pattern|period|interval|every|lora_rank|latent|mla|compress|index|sparse"
+    r"|shar|cross|ssm|mamba|conv|wkv|rwkv|kda|linear|delta|gated|recur|state|cache|loop|cycle|hrm"
+    r"|stride|ratio|decoder_block"
+)
+_DOUBT = re.compile(
+    r"local|global|offset|reuse|block|layer|stack|decoder|encoder|memory|mem_|dilat|sink|kv|ple\.|adapter"
+    r"|router|nope|group|pool|key_|value_|head_dim|merge|evict|retain|span|^attention\."
+)
+
+
+def check_hints(keys: Keys, row: Architecture | None) -> None:
+    """Refuse the first key that shapes the cache in a way that nothing here reads.
+
+    Args:
+        keys: the metadata.
+        row: the architecture's row, None if it is unknown.
+
+    Raises:
+        ImportRefused: such a key, with its value and what to write instead.
+    """
+    read = _read_by(row)
+    for name in keys.names():
+        value = keys.raw(name)
+        if _HARMLESS.fullmatch(name) or read.fullmatch(name) or _says_nothing(value):
+            continue
+        lowered = name.lower()
+        if _HINT.search(lowered) or (row is None and _DOUBT.search(lowered)):
+            what = "an unknown architecture" if row is None else "this architecture"
+            keys.refuse(
+                name,
+                f"is {brief(value)}: it may shape the cache, and its meaning is not known for {what}",
+                hint=_SPEC_LINES,
+            )
+    if row is None and isinstance(keys.raw("attention.head_count_kv"), tuple):
+        counts = keys.array("attention.head_count_kv", (keys.required("block_count"),))
+        if len(set(counts)) > 1:
+            keys.refuse(
+                "attention.head_count_kv",
+                f"is {brief(counts)}: what such layers keep is not known for an unknown architecture",
+                hint=_SPEC_LINES,
+            )
+
+
+_SPEC_LINES = """write what each layer keeps as a spec, for example
+  kinds:
+    full: {kind: full, kv_heads: 8, head_dim: 128}
+    local: {kind: sliding, kv_heads: 8, head_dim: 128, window: 4096}
+  layers: [{repeat: 8, of: [{repeat: 3, of: local}, full]}]"""
+
+
+def _read_by(row: Architecture | None) -> re.Pattern[str]:
+    """The shaping keys that the importer reads for this row."""
+    if row is None:
+        return re.compile("(?!)")
+    parts = []
+    if row.window:
+        parts.append(r"attention\.sliding_window(_pattern)?|attention\.(key|value)_length_swa")
+    if row.latent or row.compressed:
+        parts.append(r"attention\.(q|kv)_lora_rank|attention\.(key|value)_length_mla")
+    if row.latent == "sliding":
+        parts.append(r"attention\.kv_lora_rank_swa|attention\.(key|value)_length_mla_swa")
+    if row.indexer or row.compressed:
+        parts.append(
+            r"attention\.indexer\.(head_count|key_length|top_k|block_size|local_blocks|types)"
+        )
+    if row.compressed:
+        parts.append(r"attention\.compress_ratios")
+    if row.shared:
+        parts.append(r"attention\.shared_kv_layers")
+    if row.recurrence:
+        parts.append(
+            r"ssm\.\w+|kda\.\w+|shortconv\.l_cache|wkv\.head_size|token_shift_count"
+            r"|full_attention_interval|attention\.recurrent_layers"
+        )
+    if row.cross:
+        parts.append("decoder_block_count")
+    if row.loops:
+        parts.append(r"num_loops|skip_loop_final_norm|hrm\.\w+")
+    if not row.keeps:
+        parts.append(".*")  # nothing is kept, whatever the layers attend to
+    return re.compile("|".join(parts) or "(?!)")
+
+
+def _says_nothing(value: Value | None) -> bool:
+    if isinstance(value, tuple):
+        return not any(value)
+    return isinstance(value, bool | int | float) and not value
