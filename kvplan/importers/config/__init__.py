@@ -1,0 +1,80 @@
+"""`config.json` (Hugging Face) and `params.json` (Mistral) into exact specs, or a precise refusal.
+
+    read      JSON text -> data with places, within bounds
+    wrappers  which part of it is the text model
+    families  the layers, one short function per family; plain for the rest
+    common    context, rope, formats
+    hints     keys that nobody understood and that may shape the cache: refused
+
+All foreign names end here: what leaves is a `ModelSpec`, and for every fact where it came from.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from kvplan.errors import ImportRefused
+from kvplan.importers.config.build import build
+from kvplan.importers.config.mistral import from_params, is_params
+from kvplan.importers.config.read import Source, parse, read_file
+from kvplan.importers.imported import Fact, Imported, Warning_
+
+__all__ = ["Fact", "Imported", "Warning_", "import_config", "import_config_text"]
+
+CONFIG_NAMES = ("config.json", "params.json")
+QUANT_NAME = "hf_quant_config.json"
+
+
+def import_config(
+    data_or_path: Mapping[str, Any] | str | os.PathLike[str], *, name: str | None = None
+) -> Imported:
+    """Import a config: its data, its path, or the folder that holds it.
+
+    Args:
+        data_or_path: the data of a config.json, or a path.
+        name: the model's name in the spec; by default the folder's.
+
+    Raises:
+        ImportRefused: the file cannot be read, or a fact of the model cannot be derived from it.
+    """
+    if isinstance(data_or_path, Mapping):
+        return _import(Source(dict(data_or_path)), name or "model", None)
+    path = os.fspath(data_or_path)
+    if os.path.isdir(path):
+        found = (os.path.join(path, file) for file in CONFIG_NAMES)
+        config = next((file for file in found if os.path.isfile(file)), None)
+        if config is None:
+            raise ImportRefused("holds neither config.json nor params.json", where=path)
+        path = config
+    return _import(read_file(path), name or _name(path), _beside(path))
+
+
+def import_config_text(text: str, file_name: str, *, name: str | None = None) -> Imported:
+    """Import the text of a config, such as one given on standard input.
+
+    Raises:
+        ImportRefused: as for `import_config`.
+    """
+    return _import(parse(text, file_name), name or _name(file_name), None)
+
+
+def _import(source: Source, name: str, quant: Mapping[str, Any] | None) -> Imported:
+    if is_params(source.data):
+        source = from_params(source)
+    return build(source, name, quant)
+
+
+def _beside(path: str) -> Mapping[str, Any] | None:
+    """The content of the hf_quant_config.json that lies beside a config."""
+    folder, file = os.path.split(path)
+    quant = os.path.join(folder, QUANT_NAME)
+    return read_file(quant).data if file in CONFIG_NAMES and os.path.isfile(quant) else None
+
+
+def _name(path: str) -> str:
+    """A short lower-case name: the folder's for a file called config.json, else the file's."""
+    folder, file = os.path.split(os.path.abspath(path))
+    stem = os.path.basename(folder) if file in CONFIG_NAMES else os.path.splitext(file)[0]
+    return stem.split("__")[-1].lower() or "model"

@@ -1,0 +1,239 @@
+"""Families whose layers are plain, but whose heads hide behind keys of their own."""
+
+from __future__ import annotations
+
+from kvplan.importers.config.facts import Facts
+from kvplan.importers.config.families.registry import family
+from kvplan.importers.config.layout import (
+    Layout,
+    compact,
+    drafts,
+    full,
+    head_dim,
+    layer_count,
+    layer_names,
+)
+from kvplan.importers.config.plain import LAYER_TYPES, plain, uniform
+from kvplan.spec.states import FullAttention, Indexer, SharedCache, State
+
+
+@family("falcon", "RefinedWeb", "RefinedWebModel")
+def falcon(facts: Facts) -> Layout:
+    """Falcon: new_decoder_architecture has num_kv_heads, else multi_query means one KV head."""
+    layers = layer_count(facts)
+    heads = facts.count("heads")
+    if facts.flag("new_decoder_architecture") or facts.model_type == "RefinedWeb":
+        facts.ignore("multi_query")
+        count = facts.count("kv_heads")
+        if heads % count:
+            facts.refuse(f"{count} KV heads do not divide {heads} heads", key="num_kv_heads")
+    elif facts.flag("multi_query"):
+        facts.ignore("num_kv_heads", "n_head_kv")
+        origin = (
+            facts.origin("multi_query")
+            if facts.stands("multi_query")
+            else (f"class default ({facts.defaults.source}: multi_query)" if facts.defaults else "")
+        )
+        facts.note("kv_heads", 1, f"multi_query: one KV head ({origin})")
+        count = 1
+    else:
+        facts.ignore("num_kv_heads", "n_head_kv")
+        count = int(facts.derive("kv_heads", heads, "multi_query is false: one per query head"))
+    return uniform(facts, layers, FullAttention(kv_heads=count, head_dim=head_dim(facts, heads)))
+
+
+@family("gpt_bigcode")
+def gpt_bigcode(facts: Facts) -> Layout:
+    """StarCoder and SantaCoder: multi_query is one KV head."""
+    layers = layer_count(facts)
+    heads = facts.count("heads")
+    count = 1 if facts.flag("multi_query") else heads
+    given = facts.optional("num_key_value_heads", "num_key_value_heads")
+    if given is not None and given != count:
+        facts.refuse(
+            f"num_key_value_heads {given} contradicts multi_query, which means {count}",
+            key="num_key_value_heads",
+        )
+    facts.note("kv_heads", count, facts.origin("multi_query"))
+    return uniform(facts, layers, FullAttention(kv_heads=count, head_dim=head_dim(facts, heads)))
+
+
+@family("chatglm")
+def chatglm(facts: Facts) -> Layout:
+    """ChatGLM: multi_query_group_num counts only with multi_query_attention."""
+    layers = layer_count(facts)
+    heads = facts.count("heads")
+    if facts.flag("multi_query_attention"):
+        count = facts.count("kv_heads", "multi_query_group_num")
+        if heads % count:
+            facts.refuse(f"{count} groups do not divide {heads} heads", key="multi_query_group_num")
+    else:
+        facts.ignore("multi_query_group_num")
+        count = int(facts.derive("kv_heads", heads, "no multi_query_attention: one per query head"))
+    facts.ignore("interleaved_qkv")
+    return uniform(facts, layers, FullAttention(kv_heads=count, head_dim=head_dim(facts, heads)))
+
+
+@family("phi3_v")
+def phi3_vision(facts: Facts) -> Layout:
+    """Phi-3 vision: its window is no shorter than its context, so no token ever leaves it."""
+    window = facts.optional("window")
+    context = facts.optional("max_context", "max_position_embeddings")
+    if window is not None and context is not None and window >= context:
+        facts.derive("window", None, f"a window of {window} never closes within {context} tokens")
+        return uniform(facts, layer_count(facts), full(facts))
+    return plain(facts)
+
+
+@family("phi3small")
+def phi3_small(facts: Facts) -> Layout:
+    """Phi-3 small: block-sparse layers read fewer keys, but all layers keep them all."""
+    facts.ignore("dense_attention_every_n_layers", "pad_sequence_to_multiple_of_64")
+    facts.ignore(*(key for key in facts.data if key.startswith("blocksparse_")))
+    return plain(facts)
+
+
+@family("phi3")
+def phi3(facts: Facts) -> Layout:
+    """Phi-3 and Phi-4: one window for all layers; full_attn_mod 1 makes every layer alike."""
+    if facts.whole("full_attn_mod") not in (None, 1):
+        facts.refuse("full_attn_mod is not 1, so layers differ", key="full_attn_mod")
+    facts.ignore("interpolate_factor")
+    return plain(facts)
+
+
+@family("mpt")
+def mpt(facts: Facts) -> Layout:
+    """MPT: attn_config.attn_type says how the query heads share K and V."""
+    layers = layer_count(facts)
+    heads = facts.count("heads")
+    type_ = facts.text("attn_config.attn_type") or "multihead_attention"
+    counts = {"multihead_attention": heads, "multiquery_attention": 1}
+    if type_ == "grouped_query_attention":
+        counts[type_] = facts.count("kv_heads", "attn_config.kv_n_heads")
+    if type_ not in counts:
+        facts.refuse(f"attn_type {type_!r} is not known", key="attn_config.attn_type")
+    if heads % counts[type_]:
+        facts.refuse(
+            f"{counts[type_]} KV heads do not divide {heads}", key="attn_config.kv_n_heads"
+        )
+    facts.note("kv_heads", counts[type_], facts.origin("attn_config.attn_type"))
+    facts.ignore("attn_config.attn_uses_sequence_id")
+    state = FullAttention(kv_heads=counts[type_], head_dim=head_dim(facts, heads))
+    return uniform(facts, layers, state)
+
+
+@family("jetmoe")
+def jetmoe(facts: Facts) -> Layout:
+    """JetMoE: one set of KV heads serves every expert's query heads."""
+    layers = layer_count(facts)
+    count = facts.count("kv_heads")
+    heads = count * facts.count("experts", "num_experts_per_tok")
+    facts.derive("heads", heads, f"{count} KV heads x num_experts_per_tok")
+    dim = facts.count("head_dim", "kv_channels")
+    return uniform(facts, layers, FullAttention(kv_heads=count, head_dim=dim))
+
+
+@family("nemotron-nas", "nemotron_nas", "deci")
+def nemotron_nas(facts: Facts) -> Layout:
+    """Nemotron Super and Ultra (DeciLM): every block says what it is, and many are no attention."""
+    layers = layer_count(facts)
+    heads = facts.count("heads")
+    dim = head_dim(facts, heads)
+    facts.ignore(*facts.names("kv_heads"))
+    kinds: dict[str, tuple[State, ...]] = {"mlp": ()}
+    names = []
+    blocks = facts.take("block_configs")
+    if not isinstance(blocks, list):
+        facts.refuse("block_configs is missing, so the layers are unknown")
+    facts.length("block_configs", len(blocks), layers)
+    for index, block in enumerate(blocks):
+        names.append(_block(facts, kinds, heads, dim, f"block_configs[{index}]", block))
+    return Layout(kinds=compact(kinds, names), layers=tuple(names))
+
+
+def _block(
+    facts: Facts,
+    kinds: dict[str, tuple[State, ...]],
+    heads: int,
+    dim: int,
+    name: str,
+    block: object,
+) -> str:
+    attention = block.get("attention") if isinstance(block, dict) else None
+    if not isinstance(attention, dict):
+        facts.refuse(f"{name} has no attention entry", key="block_configs")
+    if attention.get("no_op") or attention.get("replace_with_linear"):
+        return "mlp"
+    for key in ("window_length", "num_sink_tokens", "sparsify"):
+        if attention.get(key) not in (None, False):
+            facts.refuse(f"{name}.attention.{key} is {attention[key]!r}", key="block_configs")
+    group = attention.get("n_heads_in_group")
+    if isinstance(group, bool) or not isinstance(group, int) or group < 1 or heads % group:
+        facts.refuse(
+            f"{name}.attention.n_heads_in_group is {group!r}, which does not divide {heads} heads",
+            key="block_configs",
+        )
+    count = heads // group
+    facts.note(
+        "kv_heads", count, f"{heads} heads / n_heads_in_group ({facts.origin('block_configs')})"
+    )
+    kind = next((k for k, s in kinds.items() if s == (_heads(count, dim),)), None)
+    if kind is None:
+        kind = "full" if "full" not in kinds else f"full_{count}"
+        kinds[kind] = (_heads(count, dim),)
+    return kind
+
+
+def _heads(count: int, dim: int) -> FullAttention:
+    return FullAttention(kv_heads=count, head_dim=dim)
+
+
+@family("hunyuan")
+def hunyuan(facts: Facts) -> Layout:
+    """Hunyuan: with use_cla the layers between two of cla_share_factor read the one before them."""
+    layers = layer_count(facts)
+    state = full(facts)
+    if facts.flag("use_mla") or facts.has("kv_lora_rank"):
+        facts.refuse("a Hunyuan model with a latent cache is not known here", key="kv_lora_rank")
+    if not facts.flag("use_cla"):
+        facts.ignore("cla_share_factor")
+        return uniform(facts, layers, state)
+    factor = facts.count("cla_share_factor", "cla_share_factor")
+    names = tuple("full" if index % factor == 0 else "shared_full" for index in range(layers))
+    kinds: dict[str, tuple[State, ...]] = {
+        "full": (state,),
+        "shared_full": (SharedCache(reads="full"),),
+    }
+    return Layout(kinds=compact(kinds, names), layers=names)
+
+
+@family("minimax_m3", "minimax_m3_vl_text")
+def minimax_m3(facts: Facts) -> Layout:
+    """MiniMax M3: most layers choose blocks with one index key per token beside K and V."""
+    layers = layer_count(facts)
+    state = full(facts)
+    flags = facts.wholes("sparse_attention_config.sparse_attention_freq")
+    names = layer_names(
+        facts, "layer_types", layers, {**LAYER_TYPES, "minimax_m3_sparse": "full_indexed"}
+    )
+    if names is None and flags is not None:
+        facts.length("sparse_attention_config.sparse_attention_freq", len(flags), layers)
+        names = tuple("full_indexed" if flag else "full" for flag in flags)
+    facts.ignore("sparse_attention_config")
+    if names is None or not facts.flag(
+        "sparse_attention_config.use_sparse_attention", default=True
+    ):
+        return uniform(facts, layers, state)
+    dim = facts.optional(
+        "index_head_dim", "sparse_attention_config.sparse_index_dim", "index_head_dim"
+    )
+    if dim is None:
+        facts.refuse("sparse_attention_config.sparse_index_dim is missing")
+    facts.ignore("index_n_heads", "index_block_size", "index_topk_blocks", "index_local_blocks")
+    kinds: dict[str, tuple[State, ...]] = {
+        "full": (state,),
+        "full_indexed": (state, Indexer(head_dim=dim)),
+    }
+    draft = drafts(facts, "full_indexed" if "full_indexed" in names else "full")
+    return Layout(kinds=compact(kinds, names, draft), layers=names, draft=draft)

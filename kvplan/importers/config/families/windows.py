@@ -1,0 +1,265 @@
+"""Families that mix whole-context layers with windowed or chunked ones.
+
+Sources: transformers 5.24.0 configuration_*.py of each class, checked against the layer plans of
+vLLM 0.33.0.
+"""
+
+from __future__ import annotations
+
+from kvplan.importers.config.facts import Facts
+from kvplan.importers.config.families.registry import family
+from kvplan.importers.config.layout import (
+    Layout,
+    compact,
+    drafts,
+    every,
+    full,
+    head_dim,
+    kv_heads,
+    layer_count,
+    layer_names,
+    sliding,
+)
+from kvplan.importers.config.plain import LAYER_TYPES, mixed, periodic, plain, uniform
+from kvplan.spec.states import FullAttention, SharedCache, State
+
+
+@family("gpt_oss", "cohere2", "cohere_compass_text", "olmo3", "exaone4", "exaone4_5_text")
+@family("exaone_moe", "vaultgemma", "t5_gemma_module")
+def alternating(facts: Facts) -> Layout:
+    """Windows, and a full layer at the end of every period."""
+    return periodic(facts)
+
+
+@family("gemma2", "gemma3_text")
+def gemma(facts: Facts) -> Layout:
+    """Gemma 2 and 3. With attention in both directions the class halves the window."""
+    if facts.flag("use_bidirectional_attention"):
+        facts.refuse(
+            "use_bidirectional_attention is true: an encoder keeps no cache",
+            key="use_bidirectional_attention",
+        )
+    return periodic(facts)
+
+
+@family("afmoe")
+def afmoe(facts: Facts) -> Layout:
+    """Arcee Trinity: one global layer in global_attn_every_n_layers."""
+    return periodic(facts, key="global_attn_every_n_layers")
+
+
+@family("cwm", "granite_swa", "granitemoe_swa")
+def full_first(facts: Facts) -> Layout:
+    """The first layer of every four is the full one (transformers 5.24.0 CwmConfig)."""
+    facts.derive(
+        "period", 4, "the class's layer types (transformers 5.24.0 CwmConfig, GraniteSWAConfig)"
+    )
+    layers = layer_count(facts)
+    names = layer_names(facts, "layer_types", layers, LAYER_TYPES)
+    return mixed(facts, names or every(layers, 4, "full", "sliding", at=0), full(facts))
+
+
+@family("muse_glimmer_text", "muse_spark_text")
+def full_last(facts: Facts) -> Layout:
+    """Every fourth layer, counted back from the last, is full."""
+    layers = layer_count(facts)
+    facts.derive("period", 4, "the class's layer types (transformers 5.24.0 MuseGlimmerTextConfig)")
+    names = layer_names(facts, "layer_types", layers, LAYER_TYPES)
+    return mixed(
+        facts, names or every(layers, 4, "full", "sliding", at=(layers - 1) % 4), full(facts)
+    )
+
+
+@family("gemma3n_text", "gemma4_text", "gemma4_unified_text")
+def gemma_shared(facts: Facts) -> Layout:
+    """Gemma 3n and 4: the last num_kv_shared_layers read the last own layer of their kind."""
+    layers = layer_count(facts)
+    names = layer_names(facts, "layer_types", layers, LAYER_TYPES) or every(
+        layers, facts.count("period", "sliding_window_pattern"), "full", "sliding"
+    )
+    local = full(facts)
+    kinds: dict[str, tuple[State, ...]] = {
+        "full": (_global_heads(facts, names, local),),
+        "sliding": (sliding(local, facts.count("window")),),
+        "shared_full": (SharedCache(reads="full"),),
+        "shared_sliding": (SharedCache(reads="sliding"),),
+    }
+    shared = _shared_layers(facts, layers)
+    names = names[: layers - shared] + tuple(f"shared_{name}" for name in names[layers - shared :])
+    return Layout(kinds=compact(kinds, names), layers=names)
+
+
+def _shared_layers(facts: Facts, layers: int) -> int:
+    shared = facts.whole("num_kv_shared_layers", least=0)
+    if shared is None and facts.defaults is not None:
+        value = facts.defaults.value("num_kv_shared_layers", nested=True)
+        shared = int(value or 0)
+        facts.note("num_kv_shared_layers", shared, f"class default ({facts.defaults.source})")
+    else:
+        facts.note("num_kv_shared_layers", shared, facts.origin("num_kv_shared_layers"))
+    if (shared or 0) >= layers:
+        facts.refuse(
+            f"num_kv_shared_layers {shared} leaves none of {layers} layers",
+            key="num_kv_shared_layers",
+        )
+    return shared or 0
+
+
+def _global_heads(facts: Facts, names: tuple[str, ...], local: FullAttention) -> FullAttention:
+    """Full layers of Gemma 4 have a head size of their own, and KV heads where K and V are one."""
+    own = facts.inner("per_layer_config")
+    if own is not None:
+        return _own_heads(facts, names, own, local)
+    if facts.model_type == "gemma3n_text":
+        return local
+    dim = facts.count("global_head_dim", "global_head_dim")
+    heads = local.kv_heads
+    if facts.flag("attention_k_eq_v"):
+        heads = facts.optional("global_kv_heads", "num_global_key_value_heads") or heads
+    else:
+        facts.ignore("num_global_key_value_heads")
+    return FullAttention(kv_heads=heads, head_dim=dim)
+
+
+def _own_heads(
+    facts: Facts, names: tuple[str, ...], own: object, local: FullAttention
+) -> FullAttention:
+    """`per_layer_config`: the same overrides on every full layer, and only there."""
+    assert isinstance(own, dict)
+    key = "per_layer_config"
+    full_layers = {index for index, name in enumerate(names) if name == "full"}
+    given = {int(index) for index in own if str(index).isdigit()}
+    values = [value for value in own.values() if isinstance(value, dict)]
+    known = {"head_dim", "num_key_value_heads"}
+    if given != full_layers or len(values) != len(own) or any(v != values[0] for v in values):
+        facts.refuse(f"{key} does not change all full layers alike, and only them", key=key)
+    if not set(values[0]) <= known:
+        facts.refuse(f"{key} changes {sorted(set(values[0]) - known)}", key=key)
+    first = next(iter(own))
+    return FullAttention(
+        kv_heads=facts.whole(f"{key}.{first}.num_key_value_heads") or local.kv_heads,
+        head_dim=facts.whole(f"{key}.{first}.head_dim") or local.head_dim,
+    )
+
+
+@family("llama4_text")
+def llama4(facts: Facts) -> Layout:
+    """Llama 4: chunked local attention, and whole-context layers where rotary keys are left out."""
+    layers = layer_count(facts)
+    state = full(facts)
+    names = layer_names(facts, "layer_types", layers, LAYER_TYPES)
+    rotary = facts.wholes("no_rope_layers")
+    if names is None and rotary:
+        facts.length("no_rope_layers", len(rotary), layers)
+        names = tuple("chunked" if flag else "full" for flag in rotary)
+    if names is None:
+        names = every(layers, facts.count("period", "no_rope_layer_interval"), "full", "chunked")
+    facts.ignore("no_rope_layer_interval", "no_rope_layers")
+    if facts.stands("attention_chunk_size") and not facts.has("attention_chunk_size"):
+        return uniform(facts, layers, state)
+    return mixed(facts, names, state)
+
+
+@family("laguna")
+def laguna(facts: Facts) -> Layout:
+    """Laguna: the query heads differ by layer, the KV heads do not."""
+    layers = layer_count(facts)
+    heads = facts.count("heads")
+    per_layer = facts.wholes("num_attention_heads_per_layer", least=1) or [heads] * layers
+    facts.length("num_attention_heads_per_layer", len(per_layer), layers)
+    names = layer_names(facts, "layer_types", layers, LAYER_TYPES) or ("full",) * layers
+    own: dict[str, int] = {}
+    for name, count in zip(names, per_layer, strict=True):
+        if own.setdefault(name, count) != count:
+            facts.refuse(
+                f"num_attention_heads_per_layer: {name} layers have both {own[name]} and {count}",
+                key="num_attention_heads_per_layer",
+            )
+    kinds: dict[str, tuple[State, ...]] = {}
+    for name, count in own.items():
+        state = FullAttention(
+            kv_heads=kv_heads(facts, heads),
+            head_dim=head_dim(facts, heads),
+            heads=count if count != heads else None,
+        )
+        kinds[name] = (sliding(state, facts.count("window")) if name == "sliding" else state,)
+    return Layout(kinds=kinds, layers=names, draft=drafts(facts, "full"))
+
+
+@family("step3p5", "step3p7")
+def step3(facts: Facts) -> Layout:
+    """Step 3.5 and 3.7: the list of layer types may also cover the draft layers."""
+    layers = layer_count(facts)
+    types = facts.texts("layer_types") or []
+    extra = facts.whole("num_nextn_predict_layers", least=0) or 0
+    if len(types) != layers + extra or not extra:
+        return plain(facts)
+    names = layer_names(facts, "layer_types", layers + extra, LAYER_TYPES) or ()
+    layout = mixed(facts, names, full(facts))
+    if len(layout.kinds) == 1:
+        return uniform(facts, layers, *next(iter(layout.kinds.values())))
+    return Layout(kinds=layout.kinds, layers=names[:layers], draft=names[layers:])
+
+
+@family("mimo_v2_flash")
+def mimo_v2(facts: Facts) -> Layout:
+    """MiMo V2: sliding layers with their own KV heads, V shorter than K, drafts with a window."""
+    layers = layer_count(facts)
+    pattern = facts.wholes("hybrid_layer_pattern")
+    names = layer_names(facts, "layer_types", layers, LAYER_TYPES)
+    if names is None and pattern is not None:
+        facts.length("hybrid_layer_pattern", len(pattern), layers)
+        names = tuple("sliding" if flag else "full" for flag in pattern)
+    if names is None:
+        facts.refuse(
+            "hybrid_layer_pattern is missing",
+            hint='write "hybrid_layer_pattern": 0 (full) or 1 (window) for each layer',
+        )
+    heads = facts.count("heads")
+    own = facts.optional("swa_heads", "swa_num_attention_heads") or heads
+    whole = FullAttention(
+        kv_heads=kv_heads(facts, heads),
+        head_dim=head_dim(facts, heads),
+        v_head_dim=facts.optional("v_head_dim"),
+    )
+    local = FullAttention(
+        kv_heads=facts.optional("swa_kv_heads", "swa_num_key_value_heads") or whole.kv_heads,
+        head_dim=facts.optional("swa_head_dim") or whole.head_dim,
+        v_head_dim=facts.optional("swa_v_head_dim") or whole.v_head_dim,
+        heads=own if own != heads else None,
+    )
+    facts.ignore("attention_chunk_size")  # set beside the window, and not used by the model's code
+    kinds: dict[str, tuple[State, ...]] = {
+        "full": (whole,),
+        "sliding": (sliding(local, facts.count("window")),),
+    }
+    draft = drafts(facts, "sliding")
+    return Layout(kinds=compact(kinds, names, draft), layers=names, draft=draft)
+
+
+_NEO = {"global": "full", "local": "sliding"}
+
+
+@family("gpt_neo")
+def gpt_neo(facts: Facts) -> Layout:
+    """GPT-Neo: `attention_types: [[["global", "local"], 12]]`."""
+    layers = layer_count(facts)
+    names: list[str] = []
+    runs = facts.take("attention_types")
+    for run in runs if isinstance(runs, list) else [[["global", "local"], layers // 2]]:
+        if not (isinstance(run, list) and len(run) == 2 and isinstance(run[0], list)):
+            facts.refuse("attention_types is not made of [[kinds], times]", key="attention_types")
+        if not isinstance(run[1], int) or not 0 < run[1] <= layers:
+            facts.refuse(f"attention_types repeats {run[1]!r} times", key="attention_types")
+        names += [_NEO.get(str(word), "") for word in run[0]] * run[1]
+    facts.length("attention_types", len(names), layers)
+    if any(name not in ("full", "sliding") for name in names):
+        facts.refuse(
+            "attention_types holds other words than global and local", key="attention_types"
+        )
+    state = full(facts)
+    kinds: dict[str, tuple[State, ...]] = {
+        "full": (state,),
+        "sliding": (sliding(state, facts.count("window", "window_size")),),
+    }
+    return Layout(kinds=compact(kinds, names), layers=tuple(names))

@@ -1,0 +1,122 @@
+"""Which keys of a config smell of a cache layout that nobody read: the fail-closed rule.
+
+After a family has read its config, every key it neither read nor passed over is looked at. A key
+whose words speak of windows, patterns, latents, states, indexers, compression or sharing, and whose
+value switches something on, means that the layout may be another one; the import is refused with
+the key. For a model type that is not known at all, any unknown word about attention, heads or the
+cache is enough, because nothing says that the model is plain.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from kvplan.importers.config.facts import Facts
+from kvplan.importers.config.harmless import HARMLESS_KEYS, HARMLESS_WORDS
+from kvplan.spec.source import Path_
+
+# How a word of a key begins that speaks of another cache layout, whatever the model.
+_WORDS = """
+    window sliding slid pattern latent lora lowrank ssm mamba rwkv conv state index compress share
+    sharing sharer period interval chunk linear recurr hybrid spars blockspars strid dilat
+    retention retent retain delta freq span segment local global swa mla gqa mqa cla nsa dsa kda
+    gdn gla lru memory mem sink evict budget keep reuse reus pool cache kv kvs cross horizon
+    lookback anchor fold merg bank slot scan ring band stripe landmark lsh bucket cluster decay
+    mtp nextn prune unroll loop hash tile summar register scratch snapshot tier rolling circular
+    buffer quantum leap hop skip stride subsampl downsampl upsampl aggreg condens distil consolid
+"""
+_STRONG_WORDS = tuple(_WORDS.split())
+# Several words that do so together.
+_PAIRS = """
+    block_type layer_type layers_type layers_block attn_type attention_type attn_layer attn_idx
+    attention_layer every_n group_size layer_group d_state d_conv full_att per_layer _types no_op
+    head_dim_ _head_dim v_head value_head key_head value_dim key_dim qk_rope qk_nope low_rank
+    multi_query query_group head_share layer_share shared_layer kv_head _kv_ _heads head_size
+    _head_size attn_kind attention_kind layer_kind layer_map attn_map attention_span layers_per
+    layer_sched attn_sched block_sched rank_kv
+"""
+_STRONG_PAIRS = tuple(_PAIRS.split())
+STRONG = re.compile(
+    "(?:^|[_.])(?:" + "|".join(_STRONG_WORDS) + ")|" + "|".join(map(re.escape, _STRONG_PAIRS))
+)
+
+# What is enough when the model type is not known.
+WEAK = re.compile("attn|attention|head|layer|key|value|query|token|context|position|seq|block|rank")
+
+
+def unread(facts: Facts, *, known: bool) -> Iterator[tuple[Path_, Any]]:
+    """Keys that nobody understood and that may shape the cache, with their values."""
+    for path, value in _walk(facts.data, facts.path, facts.passed):
+        if path in facts.used or not _active(value):
+            continue
+        key = words(str(path[-1]))
+        if key in HARMLESS_KEYS or HARMLESS_WORDS.search(key):
+            continue
+        if STRONG.search(key) or (not known and WEAK.search(key)):
+            yield path, value
+
+
+def words(key: str) -> str:
+    """A key in lower case, `camelCase` split at its humps."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", key).lower()
+
+
+def _walk(data: Any, path: Path_, passed: set[Path_]) -> Iterator[tuple[Path_, Any]]:
+    """Every key below `data`, without the parts that never speak of the text model's cache."""
+    if not isinstance(data, Mapping):
+        return
+    for key, value in data.items():
+        here = (*path, key)
+        if here in passed:
+            continue
+        yield here, value
+        if not isinstance(value, Mapping):
+            continue
+        lower = words(key)
+        if lower not in HARMLESS_KEYS and not HARMLESS_WORDS.search(lower):
+            yield from _walk(value, here, passed)
+
+
+def _active(value: Any) -> bool:
+    """False for a value that switches nothing on."""
+    if value is None or value is False:
+        return False
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return value != 0
+    return not (isinstance(value, (str, list, dict)) and not value)
+
+
+def check(facts: Facts, *, known: bool) -> None:
+    """Refuse a config with a key that may shape the cache and that nobody understood.
+
+    Raises:
+        ImportRefused: names the key, its value, and the lines of a spec to write instead.
+    """
+    for path, value in unread(facts, known=known):
+        name = ".".join(map(str, path[len(facts.path) :]))
+        shown = repr(value) if len(repr(value)) <= 80 else repr(value)[:77] + "..."
+        type_ = (
+            f"model_type {facts.model_type}" if facts.model_type else "a config without model_type"
+        )
+        facts.refuse(
+            f"key {name!r} ({shown}) may shape the cache; it is not understood for {type_}",
+            key=name,
+            hint=_spec_lines(facts),
+        )
+
+
+def _spec_lines(facts: Facts) -> str:
+    """The part of a spec to write by hand, with this model's numbers where they are known."""
+
+    def known(field: str) -> str:
+        return str(facts.found[field].value) if field in facts.found else "?"
+
+    heads, dim = known("kv_heads"), known("head_dim")
+    return (
+        "write a spec with the kinds of layers as they are, such as "
+        f"kinds: {{full: {{kind: full, kv_heads: {heads}, head_dim: {dim}}}, "
+        "local: {kind: sliding, window: ?, kv_heads: ?, head_dim: ?}}; "
+        f"layers: [{{repeat: {known('layers')}, of: full}}]"
+    )

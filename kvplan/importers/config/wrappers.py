@@ -1,0 +1,77 @@
+"""Multimodal models: which text model stands inside, where the file does not say so itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kvplan.spec.source import Path_
+
+# model_type of a wrapper -> model_type of its text config (transformers 5.24.0, sub_configs).
+TEXT_TYPES = {
+    "llava": "llama",
+    "llava_next": "llama",
+    "llava_next_video": "llama",
+    "llava_onevision": "qwen2",
+    "vipllava": "llama",
+    "video_llava": "llama",
+    "idefics3": "llama",
+    "smolvlm": "llama",
+    "paligemma": "gemma",
+    "gemma3": "gemma3_text",
+    "gemma3n": "gemma3n_text",
+    "gemma4": "gemma4_text",
+    "gemma4_unified": "gemma4_unified_text",
+    "mistral3": "mistral",
+    "pixtral": "mistral",
+    "llama4": "llama4_text",
+    "mllama": "mllama_text_model",
+    "qwen2_vl": "qwen2_vl_text",
+    "qwen2_5_vl": "qwen2_5_vl_text",
+    "qwen3_vl": "qwen3_vl_text",
+    "qwen3_vl_moe": "qwen3_vl_moe_text",
+    "qwen3_5": "qwen3_5_text",
+    "qwen3_5_moe": "qwen3_5_moe_text",
+    "minimax_m3_vl": "minimax_m3",
+    "kimi_vl": "deepseek_v3",
+    "kimi_k25": "deepseek_v3",
+    "deepseek_vl_v2": "deepseek_v2",
+    "glm4v": "glm4v_text",
+    "glm4v_moe": "glm4v_moe_text",
+    "lfm2_vl": "lfm2",
+    "aya_vision": "cohere2",
+    "cohere2_vision": "cohere2",
+    "exaone4_5": "exaone4_5_text",
+    "step3p7": "step3p5",
+    "muse_glimmer": "muse_glimmer_text",
+    "internvl": "qwen2",
+    "internvl_chat": "internlm2",
+    "ernie4_5_vl_moe": "ernie4_5_vl_moe_text",
+    "aria": "aria_text",
+    "emu3": "emu3_text_model",
+    "molmo2": "molmo2_text",
+    "paddleocr_vl": "paddleocr_vl_text",
+}
+
+# A flat config of such a type is the text model itself.
+_FLAT = {
+    "llava": "llama",
+    "llava_llama": "llama",
+    "llava_mistral": "mistral",
+    "llava_qwen": "qwen2",
+}
+
+
+def text_type(data: Mapping[str, Any], path: Path_) -> str | None:
+    """The model type of the text model whose config stands at `path`."""
+    outer: Any = data.get("model_type")
+    inner: Any = data
+    for key in path:
+        outer = inner.get("model_type") if isinstance(inner.get("model_type"), str) else outer
+        inner = inner[key]
+    own = inner.get("model_type")
+    if not isinstance(own, str) or not own:
+        own = None
+    if not path:
+        return _FLAT.get(own, own) if own else None
+    return own or (TEXT_TYPES.get(outer) if isinstance(outer, str) else None)
