@@ -12,18 +12,15 @@ Conventions, stated here once:
 
 from __future__ import annotations
 
-import re
-from decimal import Decimal
-
 from kvplan.errors import UsageError
 
 KIB, MIB, GIB, TIB = 1024, 1024**2, 1024**3, 1024**4
 
 # Far above any context or batch that exists; keeps a typing slip from becoming a page of digits.
 MAX_COUNT = 2**40
+_MAX_DIGITS = 40  # Python refuses to read thousands of digits, and no limit here has that many
 
 _TOKEN_SUFFIX = {"": 1, "k": KIB, "m": MIB, "g": GIB}
-_COUNT = re.compile(r"(\d[\d_,]*(?:\.\d+)?)\s*([A-Za-z]*)")
 _BYTE_SUFFIX = {
     "": 1, "b": 1,
     "kib": KIB, "mib": MIB, "gib": GIB, "tib": TIB,
@@ -37,19 +34,18 @@ def parse_tokens(text: str, what: str = "--ctx") -> int:
     Raises:
         UsageError: not a whole number of tokens between 1 and 2^40.
     """
-    match = _COUNT.fullmatch(text.strip())
-    factor = _TOKEN_SUFFIX.get(match[2].lower()) if match else None
-    if match is None or factor is None:
+    value = _scaled(text, _TOKEN_SUFFIX)
+    if value is None:
         raise UsageError(
             f"{what} {text!r} is not a number of tokens",
             hint="write digits, or a binary suffix: 4096, 128k (= 131,072), 1m (= 1,048,576)",
         )
-    value = Decimal(match[1].replace("_", "").replace(",", "")) * factor
-    if value != int(value):
-        raise UsageError(f"{what} {text!r} is {value} tokens, not a whole number")
-    if not 1 <= value <= MAX_COUNT:
-        raise UsageError(f"{what} {text!r} is outside 1 .. 2^40 tokens")
-    return int(value)
+    numerator, denominator = value
+    if numerator % denominator:
+        raise UsageError(f"{what} {text!r} is not a whole number of tokens")
+    return _in_range(
+        numerator // denominator, MAX_COUNT, f"{what} {text!r} is outside 1 .. 2^40 tokens"
+    )
 
 
 def parse_count(text: str, what: str) -> int:
@@ -61,9 +57,7 @@ def parse_count(text: str, what: str) -> int:
     digits = text.strip().replace("_", "").replace(",", "")
     if not digits.isascii() or not digits.isdigit():
         raise UsageError(f"{what} {text!r} is not a positive whole number")
-    if len(digits) > 13 or not 1 <= int(digits) <= MAX_COUNT:
-        raise UsageError(f"{what} {text!r} is outside 1 .. 2^40")
-    return int(digits)
+    return _in_range(_digits(digits), MAX_COUNT, f"{what} {text!r} is outside 1 .. 2^40")
 
 
 def parse_bytes(text: str, what: str) -> int:
@@ -72,16 +66,40 @@ def parse_bytes(text: str, what: str) -> int:
     Raises:
         UsageError: no number, an unknown unit, or a size that is not positive.
     """
-    match = _COUNT.fullmatch(text.strip())
-    factor = _BYTE_SUFFIX.get(match[2].lower()) if match else None
-    if match is None or factor is None:
+    value = _scaled(text, _BYTE_SUFFIX)
+    if value is None:
         raise UsageError(
             f"{what} {text!r} is not a size in bytes",
             hint="write bytes, or a unit in full: 42949672960, 40GiB (1024^3), 40GB (1000^3)",
         )
-    value = int(Decimal(match[1].replace("_", "").replace(",", "")) * factor)
-    if not 1 <= value <= MAX_COUNT * GIB:
-        raise UsageError(f"{what} {text!r} is outside 1 byte .. 2^70 bytes")
+    bytes_ = value[0] // value[1]
+    return _in_range(bytes_, MAX_COUNT * GIB, f"{what} {text!r} is outside 1 byte .. 2^70 bytes")
+
+
+def _scaled(text: str, suffixes: dict[str, int]) -> tuple[int, int] | None:
+    """A decimal number with a suffix as an exact fraction (numerator, denominator), else None."""
+    text = text.strip()
+    number = text.rstrip("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
+    factor = suffixes.get(text[len(number) :].lower())
+    whole, point, decimals = number.strip().partition(".")
+    whole = whole.replace("_", "").replace(",", "")
+    digits = whole + decimals
+    if factor is None or not whole or bool(point) != bool(decimals):
+        return None
+    if not digits.isascii() or not digits.isdigit() or len(decimals) > _MAX_DIGITS:
+        return None
+    scale = 10 ** len(decimals)
+    return (_digits(whole) * scale + _digits(decimals or "0")) * factor, scale
+
+
+def _digits(digits: str) -> int:
+    """The number that digits write; a longer one than any limit is cut, and stays too large."""
+    return int(digits[:_MAX_DIGITS])
+
+
+def _in_range(value: int, largest: int, otherwise: str) -> int:
+    if not 1 <= value <= largest:
+        raise UsageError(otherwise)
     return value
 
 

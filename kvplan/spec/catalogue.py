@@ -70,10 +70,10 @@ class Catalogue:
         self._own = [SpecFolder(folder) for folder in folders]
         self._builtin = builtin_folder()
 
-    def entries(self) -> Iterator[Entry]:
-        """Every spec, the user's own first."""
+    def entries(self, *, holding: str = "") -> Iterator[Entry]:
+        """Every spec, the user's own first; those that surely do not hold a text may be left out."""
         for folder in (*self._own, self._builtin):
-            for document in folder.documents():
+            for document in folder.documents(_plain(holding)):
                 yield Entry(document)
 
     def find(self, query: str) -> Entry:
@@ -89,7 +89,8 @@ class Catalogue:
         raise self._unknown(query)
 
     def _find_in(self, folder: SpecFolder, query: str) -> Entry | None:
-        entries = _matches((Entry(document) for document in folder.documents()), query)
+        documents = folder.documents(_plain(query))
+        entries = _matches((Entry(document) for document in documents), query)
         # What matched in an unchecked index must still match in the file itself.
         entries = _matches(
             (Entry(folder.document(os.path.basename(e.document.name))) for e in entries), query

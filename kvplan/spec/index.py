@@ -1,9 +1,9 @@
 """The compiled catalogue: every spec of `model_specs/` as one JSON file beside them.
 
 Parsing 200 YAML files takes longer than everything else a command does, so their plain data is
-compiled once (`make catalogue`) with a checksum of each file. A file whose checksum no longer
-matches is parsed again when it is read, so an edited YAML takes effect at once and a stale index
-costs time, never truth.
+compiled once (`make catalogue`), one line per file, with the file's size and checksum. A line is
+parsed only when it holds the name that is looked for. A file that no longer is what was compiled is
+parsed again, so an edited YAML takes effect at once and a stale index costs time, never truth.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 from zlib import crc32
 
-from kvplan.spec.source import Document, decode, parse_yaml
+from kvplan.spec.source import Document, decode, parse_yaml, read_bytes
 
 INDEX_NAME = "index.json"
 _SUFFIXES = (".yaml", ".yml")
@@ -26,24 +27,30 @@ class SpecFolder:
     Args:
         path: the folder.
         loader: the module loader that reads inside an archive, when the folder is in one.
-        trusted: the folder is part of an installed package: its index is checked file by file as
-            files are used, not as a whole.
+        installed: the folder is part of an installed package. Its files do not come, go or change
+            by themselves, so only those that are used are compared with the index.
     """
 
-    def __init__(self, path: str, loader: Any = None, *, trusted: bool = False) -> None:
+    def __init__(self, path: str, loader: Any = None, *, installed: bool = False) -> None:
         self.path = path
         self._loader = loader
-        self._trusted = trusted
-        self._index = self._read_index()
+        self._installed = installed or loader is not None
+        self._lines = self._read_index()
 
-    def documents(self, *, checked: bool = False) -> Iterator[Document]:
-        """Every spec document, in order of file names; `checked` compares each with its file."""
-        names = self._index.keys() if self._trusted and not checked else self._names()
-        for name in sorted(names):
-            if self._trusted and not checked:
-                yield Document(self._index[name]["doc"], self._full(name), {})
-            else:
-                yield self.document(name)
+    def documents(self, holding: str = "") -> Iterator[Document]:
+        """Every spec document, in order of file names.
+
+        Args:
+            holding: leave out documents that surely do not hold this lower-case text.
+        """
+        simple = holding.isascii() and holding.isprintable() and not set(holding) & set('"\\')
+        changed = self._changed()
+        for name in sorted(self._lines.keys() - changed.keys() if changed else self._lines):
+            line = self._lines[name]
+            if not simple or holding in line.lower():
+                yield Document(json.loads(line)["doc"], self._full(name), {})
+        for name in sorted(name for name, exists in changed.items() if exists):
+            yield self.document(name)
 
     def document(self, name: str) -> Document:
         """One file's document: the compiled one while the file is what was compiled, else parsed.
@@ -52,29 +59,46 @@ class SpecFolder:
             SpecError: the file is not a readable YAML document.
         """
         data = self._read(name)
-        known = self._index.get(name)
         full = self._full(name)
-        if known is not None and known["crc32"] == crc32(data):
-            return Document(known["doc"], full, {})
+        if name in self._lines:
+            known = json.loads(self._lines[name])
+            if known["crc32"] == crc32(data):
+                return Document(known["doc"], full, {})
         return parse_yaml(decode(data, full), full)
 
-    def parsed(self, name: str) -> Document:
-        """One file's document with the place of every value."""
-        full = self._full(name)
-        return parse_yaml(decode(self._read(name), full), full)
-
     def compile(self) -> str:
-        """The text of a fresh index."""
-        files = {}
-        for name in sorted(self._names()):
-            files[name] = {"crc32": crc32(self._read(name)), "doc": self.parsed(name).data}
-        lines = (f"{json.dumps(name)}: {json.dumps(entry)}" for name, entry in files.items())
+        """The text of a fresh index: a JSON object, one line per file."""
+        lines = []
+        for name in sorted(self._stats()):
+            data, full = self._read(name), self._full(name)
+            document = parse_yaml(decode(data, full), full).data
+            entry = {"size": len(data), "crc32": crc32(data), "doc": document}
+            lines.append(f"{json.dumps(name)}: {json.dumps(entry)}")
         return "{\n" + ",\n".join(lines) + "\n}\n"
 
-    def _names(self) -> list[str]:
-        if self._loader is not None:
-            return list(self._index)  # an archive lists no folders; it does not change either
-        return [name for name in os.listdir(self.path) if name.endswith(_SUFFIXES)]
+    def _changed(self) -> dict[str, bool]:
+        """Files that cannot be taken from the index: name -> whether the file is there.
+
+        New, of another size, written after the index, or gone.
+        """
+        if self._installed and self._lines:
+            return {}
+        stats = self._stats()
+        try:
+            compiled = os.stat(self._full(INDEX_NAME)).st_mtime_ns
+        except OSError:
+            compiled = 0
+        changed = dict.fromkeys(self._lines.keys() - stats.keys(), False)
+        for name, found in stats.items():
+            line = self._lines.get(name)
+            same = line is not None and line.startswith(f'{{"size": {found.st_size},')
+            if not same or found.st_mtime_ns > compiled:
+                changed[name] = True
+        return changed
+
+    def _stats(self) -> dict[str, os.stat_result]:
+        with os.scandir(self.path) as found:
+            return {item.name: item.stat() for item in found if item.name.endswith(_SUFFIXES)}
 
     def _full(self, name: str) -> str:
         return os.path.join(self.path, name)
@@ -83,17 +107,28 @@ class SpecFolder:
         if self._loader is not None:
             data: bytes = self._loader.get_data(self._full(name))
             return data
-        with open(self._full(name), "rb", buffering=0) as file:
-            return file.read()
+        return read_bytes(self._full(name))
 
-    def _read_index(self) -> dict[str, Any]:
+    def _read_index(self) -> dict[str, str]:
+        """File name -> the JSON text of its entry; {} without an index that can be read."""
         try:
-            index: dict[str, Any] = json.loads(self._read(INDEX_NAME))
+            if self._loader is not None:
+                data = self._read(INDEX_NAME)
+            else:
+                with open(self._full(INDEX_NAME), "rb", buffering=0) as file:
+                    data = file.read()
+            lines = data.decode("utf-8").split("\n")
         except (OSError, ValueError):
             return {}
-        return index
+        found = {}
+        for line in lines:
+            name, colon, entry = line.rstrip(",").partition('": ')
+            if colon and entry.startswith('{"size"') and entry.endswith("}"):
+                found[name.removeprefix('"')] = entry
+        return found
 
 
+@cache
 def builtin_folder() -> SpecFolder:
     """The catalogue that comes with kvplan: in the package when installed, beside it in a clone."""
     import kvplan
@@ -102,7 +137,7 @@ def builtin_folder() -> SpecFolder:
     inside = os.path.join(package, "model_specs")
     beside = os.path.join(os.path.dirname(package), "model_specs")
     if os.path.isdir(inside):
-        return SpecFolder(inside, trusted=True)
+        return SpecFolder(inside, installed=True)
     if os.path.isdir(beside):
         return SpecFolder(beside)
     loader = kvplan.__spec__.loader if kvplan.__spec__ else None
@@ -111,7 +146,7 @@ def builtin_folder() -> SpecFolder:
             loader.get_data(os.path.join(path, INDEX_NAME))  # type: ignore[union-attr]
         except (OSError, AttributeError):
             continue
-        return SpecFolder(path, loader, trusted=True)
+        return SpecFolder(path, loader, installed=True)
     raise FileNotFoundError(f"the model catalogue is missing: neither {inside} nor {beside}")
 
 
