@@ -54,14 +54,14 @@ def parse_count(text: str, what: str) -> int:
     Raises:
         UsageError: not a whole number between 1 and 2^40.
     """
-    digits = text.strip().replace("_", "").replace(",", "")
+    digits = _ungrouped(text.strip())
     if not digits.isascii() or not digits.isdigit():
         raise UsageError(f"{what} {text!r} is not a positive whole number")
     return _in_range(_digits(digits), MAX_COUNT, f"{what} {text!r} is outside 1 .. 2^40")
 
 
 def parse_bytes(text: str, what: str) -> int:
-    """Read a size in bytes such as `42949672960`, `40GiB` or `80 GB`.
+    """Read a size in bytes such as `42949672960`, `40GiB` or `80 GB`; a part of a byte is dropped.
 
     Raises:
         UsageError: no number, an unknown unit, or a size that is not positive.
@@ -82,7 +82,7 @@ def _scaled(text: str, suffixes: dict[str, int]) -> tuple[int, int] | None:
     number = text.rstrip("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
     factor = suffixes.get(text[len(number) :].lower())
     whole, point, decimals = number.strip().partition(".")
-    whole = whole.replace("_", "").replace(",", "")
+    whole = _ungrouped(whole)
     digits = whole + decimals
     if factor is None or not whole or bool(point) != bool(decimals):
         return None
@@ -90,6 +90,14 @@ def _scaled(text: str, suffixes: dict[str, int]) -> tuple[int, int] | None:
         return None
     scale = 10 ** len(decimals)
     return (_digits(whole) * scale + _digits(decimals or "0")) * factor, scale
+
+
+def _ungrouped(number: str) -> str:
+    """Digits without separators; unchanged where those do not part groups of three (`1,5`)."""
+    head, *groups = number.replace("_", ",").split(",")
+    if groups and (len(head) not in (1, 2, 3) or any(len(group) != 3 for group in groups)):
+        return number
+    return "".join((head, *groups))
 
 
 def _digits(digits: str) -> int:
