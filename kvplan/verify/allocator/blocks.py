@@ -6,6 +6,7 @@ neighbours. A free block that has a neighbour is "split": its segment cannot go 
 
 from __future__ import annotations
 
+import itertools
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -14,6 +15,8 @@ from typing import Literal
 from kvplan.verify.allocator.stats import Gauge
 
 Key = tuple[int, int]
+
+_serials = itertools.count()
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -35,6 +38,7 @@ class Block:
     segment: Segment | None = None  # set in expandable segments only
     requested: int = 0  # bytes asked for, while in use
     freed_at: int = 0  # the pool's count of searches when the block became free
+    serial: int = field(default_factory=_serials.__next__)  # order of creation
     prev: Block | None = None
     next: Block | None = None
 
@@ -48,15 +52,8 @@ class Block:
 
     def split_front(self, size: int) -> Block:
         """Cut the first `size` bytes off into a new block; this one, in no set, keeps the rest."""
-        front = Block(
-            address=self.address,
-            size=size,
-            pool=self.pool,
-            state=self.state,
-            segment=self.segment,
-            prev=self.prev,
-            next=self,
-        )
+        front = self._part(self.address, size)
+        front.prev, front.next = self.prev, self
         if self.prev is not None:
             self.prev.next = front
         self.prev = front
@@ -64,12 +61,27 @@ class Block:
         self.size -= size
         return front
 
+    def split_back(self, size: int) -> Block:
+        """Keep the first `size` bytes in this block, in no set; a new one gets the rest."""
+        back = self._part(self.address + size, self.size - size)
+        back.prev, back.next = self, self.next
+        if self.next is not None:
+            self.next.prev = back
+        self.next = back
+        self.size = size
+        return back
+
     def absorb_neighbours(self) -> None:
         """Merge with each neighbour that is in the same state; this block must be in no set."""
         for other in (self.prev, self.next):
             if other is not None and other.state == self.state:
                 self.pool.remove(other)
                 self._absorb(other)
+
+    def _part(self, address: int, size: int) -> Block:
+        return Block(
+            address=address, size=size, pool=self.pool, state=self.state, segment=self.segment
+        )
 
     def _absorb(self, other: Block) -> None:
         if other is self.prev:
@@ -85,7 +97,7 @@ class Block:
 
 
 class BlockSet:
-    """Blocks sorted by a key; keys are unique because addresses are."""
+    """Blocks sorted by a key; keys are unique, because addresses and serials are."""
 
     def __init__(self, key: Callable[[Block], Key]) -> None:
         self._key = key
@@ -117,8 +129,12 @@ class BlockSet:
         return bisect_left(self._keys, (size, 0))
 
 
-def _by_size(block: Block) -> Key:
+def by_size_and_address(block: Block) -> Key:
     return block.size, block.address
+
+
+def by_size_and_age(block: Block) -> Key:
+    return block.size, block.serial
 
 
 def _by_address(block: Block) -> Key:
@@ -132,16 +148,21 @@ class Pool:
     Attributes:
         is_small: serves sizes up to 1 MiB.
         inactive_split: gauge shared by all pools, kept up to date on every add and remove.
-        free: mapped and not in use, smallest first, ties by address.
+        order: of the free blocks: smallest first, ties by address or by age.
+        free: mapped and not in use.
         unmapped: address space without memory (expandable segments), by address.
         searches: requests seen while garbage collection is on; the clock of a block's age.
     """
 
     is_small: bool
     inactive_split: Gauge
-    free: BlockSet = field(default_factory=lambda: BlockSet(_by_size))
+    order: Callable[[Block], Key] = by_size_and_address
+    free: BlockSet = field(init=False)
     unmapped: BlockSet = field(default_factory=lambda: BlockSet(_by_address))
     searches: int = 0
+
+    def __post_init__(self) -> None:
+        self.free = BlockSet(self.order)
 
     def add(self, block: Block) -> None:
         """File a free or unmapped block under its state."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from kvplan.verify.allocator.options import (
     GENERIC_VARIABLE_SINCE,
+    TIES_BY_AGE,
     WHOLE_FRACTION_IS_NO_LIMIT_SINCE,
     supported_version,
 )
@@ -39,6 +40,7 @@ class AllocatorConfig:
         rejects_early: refuse at once, giving nothing back to make room, what would exceed
             `memory_fraction` (or the whole device) together with the cached memory.
         whole_fraction_limits: a fraction of 1 set by the process still counts as a limit.
+        ties_by_age: of equally large free blocks take the oldest, not the lowest address.
     """
 
     backend: str = "native"
@@ -51,6 +53,7 @@ class AllocatorConfig:
     memory_fraction: float | None = None
     rejects_early: bool = False
     whole_fraction_limits: bool = False
+    ties_by_age: bool = False
 
     @classmethod
     def parse(cls, text: str, *, torch_version: str) -> AllocatorConfig:
@@ -66,6 +69,7 @@ class AllocatorConfig:
         version = supported_version(torch_version)
         return cls(
             whole_fraction_limits=version < WHOLE_FRACTION_IS_NO_LIMIT_SINCE,
+            ties_by_age=version in TIES_BY_AGE,
             **read_options(text, version),
         )
 

@@ -50,9 +50,9 @@ class ExpandableSegments:
     def release_cached(self, pool: Pool) -> None:
         """Unmap every page that lies wholly inside a free block; drop segments left empty."""
         for block in list(pool.free):
-            gap = self._unmap(block)
-            if gap is not None and not gap.is_split:
-                pool.remove(gap)
+            self._unmap(block)
+            if not block.is_split:  # it has become the whole segment
+                pool.remove(block)
 
     def release_oversize(self, pool: Pool, size: int) -> bool:
         """Nothing: only segments from cudaMalloc are given back one by one."""
@@ -83,7 +83,7 @@ class ExpandableSegments:
         """Map the first `size` bytes of an unmapped block, in whole pages, all or nothing.
 
         Returns:
-            The free block that now holds them, merged with its free neighbours, in its pool.
+            The block, now free and merged with its free neighbours, in its pool.
         """
         assert gap.segment is not None
         nbytes = round_up(size, gap.segment.page)  # unmapped space begins and ends on a page
@@ -91,39 +91,30 @@ class ExpandableSegments:
             return None
         pool = gap.pool
         pool.remove(gap)
-        block = gap
         if nbytes < gap.size:
-            block = gap.split_front(nbytes)
-            pool.add(gap)
-        block.state = "free"
-        block.absorb_neighbours()
-        pool.add(block)
+            pool.add(gap.split_back(nbytes))
+        gap.state = "free"
+        gap.absorb_neighbours()
+        pool.add(gap)
         self.reserved.add(nbytes)
-        return block
+        return gap
 
-    def _unmap(self, block: Block) -> Block | None:
-        """Unmap the whole pages inside a free block; what is left at either end stays free.
-
-        Returns:
-            The unmapped block they are now part of; None when the block holds no whole page.
-        """
+    def _unmap(self, block: Block) -> None:
+        """Unmap the whole pages inside a free block; what is left at either end stays free."""
         start, end = _whole_pages(block)
         if start >= end:
-            return None
+            return
         pool = block.pool
         pool.remove(block)
         if start > block.address:
             pool.add(block.split_front(start - block.address))
-        gap = block
         if end < block.end:
-            gap = block.split_front(end - start)
-            pool.add(block)
-        gap.state = "unmapped"
-        gap.absorb_neighbours()
-        pool.add(gap)
+            pool.add(block.split_back(end - start))
+        block.state = "unmapped"
+        block.absorb_neighbours()
+        pool.add(block)
         self.device.give_back(end - start)
         self.reserved.subtract(end - start)
-        return gap
 
 
 def _has_room(block: Block | None, size: int) -> bool:

@@ -9,7 +9,13 @@ Source: PyTorch 2.6 to 2.14, c10/cuda/CUDACachingAllocator.cpp.
 
 from __future__ import annotations
 
-from kvplan.verify.allocator.blocks import Block, BlockSet, Pool
+from kvplan.verify.allocator.blocks import (
+    Block,
+    BlockSet,
+    Pool,
+    by_size_and_address,
+    by_size_and_age,
+)
 from kvplan.verify.allocator.config import AllocatorConfig
 from kvplan.verify.allocator.device import DeviceMemory
 from kvplan.verify.allocator.expandable import ExpandableSegments
@@ -57,8 +63,8 @@ class CachingAllocator:
         self.device = DeviceMemory(total_bytes=total_bytes, used_bytes=other_bytes)
         self.limit_bytes = config.limit_bytes(total_bytes, memory_fraction)
         self._rejection_bytes = config.rejection_bytes(total_bytes)
-        self._small = Pool(is_small=True, inactive_split=self.stats.inactive_split)
-        self._large = Pool(is_small=False, inactive_split=self.stats.inactive_split)
+        self._small = self._make_pool(is_small=True)
+        self._large = self._make_pool(is_small=False)
         self._source = self._make_source()
         self._live: dict[int, Block | None] = {}
         self._next_handle = 0
@@ -96,6 +102,10 @@ class CachingAllocator:
         """`torch.cuda.empty_cache()`: give back all memory that holds nothing in use."""
         self._source.release_cached(self._large)
         self._source.release_cached(self._small)
+
+    def _make_pool(self, *, is_small: bool) -> Pool:
+        order = by_size_and_age if self.config.ties_by_age else by_size_and_address
+        return Pool(is_small=is_small, inactive_split=self.stats.inactive_split, order=order)
 
     def _make_source(self) -> SegmentSource:
         if self.config.expandable_segments:

@@ -29,7 +29,8 @@ DEVICE_OPTIONS: dict[str, Version] = {
     "throw_on_cudamalloc_oom": (2, 12),
 }
 
-#: Options about locks, graphs or pinned host memory: accepted, without effect on the figures here.
+#: Options about locks, graphs or pinned host memory: without effect on the figures here, so their
+#: values are not looked at.
 OTHER_OPTIONS: dict[str, Version] = {
     "pinned_num_register_threads": (2, 6),
     "pinned_use_background_threads": (2, 6),
@@ -46,15 +47,23 @@ OTHER_OPTIONS: dict[str, Version] = {
 
 KNOWN_SINCE: dict[str, Version] = DEVICE_OPTIONS | OTHER_OPTIONS
 
-# Three rules changed with 2.10; seen by driving the allocators of 2.6.0, 2.7.1, 2.8.0, 2.9.1,
-# 2.10.0, 2.11.0, 2.12.0 and 2.14.1.
+# Rules that differ between versions; seen by driving the allocators of 2.6.0, 2.7.1, 2.8.0, 2.9.1,
+# 2.10.0, 2.11.0, 2.12.0, 2.13.0 and 2.14.1.
 
 #: `PYTORCH_ALLOC_CONF` is read when `PYTORCH_CUDA_ALLOC_CONF` is not set.
 GENERIC_VARIABLE_SINCE: Version = (2, 10)
 
+#: `max_split_size_mb` and `max_non_split_rounding_mb` may equal the size of a large segment.
+#: Before, they had to exceed it.
+SEGMENT_SIZE_ALLOWED_SINCE: Version = (2, 10)
+
 #: In `roundup_power2_divisions:[512:4,>:1]` the entry `>` begins above the interval of 512 MiB.
 #: Before, it began with that interval and so undid the last size named.
 REST_BEGINS_ABOVE_SINCE: Version = (2, 10)
+
+#: Of equally large free blocks the oldest is taken. All others take the lowest address (2.13 and
+#: 2.14: in the oldest segment, which in this model is the lowest).
+TIES_BY_AGE: frozenset[Version] = frozenset({(2, 12)})
 
 #: `set_per_process_memory_fraction(1.0)` means no limit. Before, it set one: the device's total.
 WHOLE_FRACTION_IS_NO_LIMIT_SINCE: Version = (2, 10)

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from kvplan.verify.allocator.config import AllocatorConfig
 from kvplan.verify.allocator.native import CachingAllocator
+from kvplan.verify.allocator.options import AllocatorConfigError
 
 #: Stands for a device whose size plays no part: larger than any request.
 ROOMY_BYTES = 1 << 60
@@ -37,12 +38,16 @@ def predict(
 
     Raises:
         OutOfDeviceMemory: they do not fit.
-        AllocatorConfigError: the backend's figures cannot be predicted, or a limit is a share of a
-            device whose size was not given.
+        AllocatorConfigError: the backend's figures cannot be predicted, or the limit is a share of
+            a device whose size was not given.
     """
     config = config or AllocatorConfig()
     if config.backend == "uncached":
         return Prediction(0, 0)
+    if total_bytes is None and config.limit_bytes(ROOMY_BYTES, memory_fraction) is not None:
+        raise AllocatorConfigError(
+            "a memory fraction says nothing without the device's total bytes"
+        )
     allocator = CachingAllocator(
         config,
         total_bytes=ROOMY_BYTES if total_bytes is None else total_bytes,
