@@ -10,11 +10,15 @@
 
 "Does not fit", "does not agree" and "unknown" are results, not errors: they never appear here.
 A message is one sentence without a period; `where` is `file:line:column`, `hint` says what would fix it.
+What was given is quoted in a message, so each part is cut at a length that still reads.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+
+
+_LONGEST = 400
 
 
 class KvplanError(Exception):
@@ -35,10 +39,19 @@ class KvplanError(Exception):
         self.hint = hint
 
     def __str__(self) -> str:
-        lines = [f"{self.where}: {self.message}" if self.where else self.message]
+        message = _cut(self.message)
+        lines = [f"{self.where}: {message}" if self.where else message]
         if self.hint:
-            lines.append(f"hint: {self.hint}")
+            lines.append(f"hint: {_cut(self.hint)}")
         return "\n".join(lines)
+
+
+def _cut(text: str) -> str:
+    """A text of at most `_LONGEST` characters, its middle left out."""
+    if len(text) <= _LONGEST:
+        return text
+    half = _LONGEST // 2
+    return f"{text[:half]} ... {text[-half:]}"
 
 
 class UsageError(KvplanError):
