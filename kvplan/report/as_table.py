@@ -69,7 +69,7 @@ def model(result: LoadedModel, *, to_file: bool) -> str:
     from kvplan.spec.writer import write_spec
 
     spec = result.spec
-    return write_spec(spec, header=[f"{attention_label(spec)}, {result.origin}"])
+    return write_spec(spec, header=[attention_label(spec)])
 
 
 def _one(console: Console, result: SizeResult) -> None:
