@@ -16,7 +16,7 @@ from kvplan.engines.request import Request, model_dtype
 from kvplan.engines.transformers import layer_types as types
 from kvplan.engines.transformers import quantized, versions
 from kvplan.engines.transformers.attention import widths
-from kvplan.engines.transformers.families import family_of
+from kvplan.engines.transformers.families import as_class_reads, family_of
 from kvplan.engines.transformers.fit import largest, peak_held, run_of
 from kvplan.engines.transformers.held import torch_name
 from kvplan.engines.transformers.layers import Builder
@@ -142,9 +142,10 @@ def builder_of(
             )
     options = read_options(request.options)
     dtype, origin = _dtype(spec, request)
+    family = family_of(spec.model_type)
     builder = Builder(
-        spec=spec,
-        family=family_of(spec.model_type),
+        spec=as_class_reads(spec, family),
+        family=family,
         rules=rules,
         options=options,
         dtype=torch_name(dtype),

@@ -6,7 +6,10 @@ class itself decides, and names the file of transformers 5.24.0 (or 4.57.6) in w
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+from kvplan.spec.model import ModelSpec
+from kvplan.spec.states import SlidingAttention
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,6 +23,8 @@ class Family:
         in_modules: recurrent states live in the modules, with kernel - 1 columns.
         own_cache: the model brings its own cache and ignores `cache_implementation`.
         linear_cache: lightning layers keep their matrix in the model's format under this name.
+        slides: which layers slide once any does: `all`, or `even` ones before the first that the
+            spec says does.
         source: the file that shows it.
     """
 
@@ -29,6 +34,7 @@ class Family:
     in_modules: bool = False
     own_cache: str | None = None
     linear_cache: str | None = None
+    slides: str | None = None
     source: str = ""
 
 
@@ -56,6 +62,14 @@ _TABLE: dict[str, Family] = {
         linear_cache="linear_cache",
         source="modeling_minimax.py, MiniMaxCache",
     ),
+    "qwen3_moe": Family(
+        slides="all",
+        source="configuration_qwen3_moe.py has no layer_types, so sliding_window holds everywhere",
+    ),
+    "qwen2_moe": Family(
+        slides="even",
+        source="configuration_qwen2_moe.py: (i + 1) % 2 and i < max_window_layers",
+    ),
 }
 _TABLE["RefinedWeb"] = _TABLE["falcon"]
 _TABLE["RefinedWebModel"] = _TABLE["falcon"]
@@ -64,6 +78,28 @@ _TABLE["RefinedWebModel"] = _TABLE["falcon"]
 def family_of(model_type: str | None) -> Family:
     """The table's row for a model_type, or the plain one."""
     return _TABLE.get(model_type or "", PLAIN)
+
+
+def as_class_reads(spec: ModelSpec, family: Family) -> ModelSpec:
+    """The spec with the layers that slide where the class of transformers says they do."""
+    sliding = [
+        name
+        for name in dict.fromkeys(spec.layers)
+        if any(isinstance(state, SlidingAttention) for state in spec.kinds[name])
+    ]
+    full = [name for name in dict.fromkeys(spec.layers) if name not in sliding]
+    if family.slides is None or len(sliding) != 1 or len(full) > 1:
+        return spec
+    if family.slides == "all":
+        return replace(spec, layers=(sliding[0],) * len(spec.layers))
+    if not full:  # max_window_layers is 0: no layer is before it
+        return spec
+    first = spec.layers.index(sliding[0])
+    names = (
+        sliding[0] if index % 2 == 0 and index < first else full[0]
+        for index in range(len(spec.layers))
+    )
+    return replace(spec, layers=tuple(names))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -114,6 +114,14 @@ def static_refusal(types: dict[str, str]) -> str | None:
     return f"KeyError: {missing[0]!r}" if missing else None
 
 
+# What a layer of its own class calls on its cache layer, and a plain one lacks.
+_OWN_METHOD = {
+    "minimax_m3_sparse": "update_index",
+    "compressed_sparse_attention": "store_compression_weights",
+    "heavily_compressed_attention": "store_compression_weights",
+}
+
+
 def no_config_refusal(spec: ModelSpec, types: dict[str, str]) -> str | None:
     """Why a DynamicCache() without a config fails in the first forward pass, else None."""
     for index, name in enumerate(spec.layers):
@@ -121,6 +129,9 @@ def no_config_refusal(spec: ModelSpec, types: dict[str, str]) -> str | None:
         recurrent = [s for s in states if isinstance(s, RecurrentState)]
         if recurrent and not isinstance(recurrent[0], LightningAttention):
             return "IndexError: list index out of range"
+        wanted = _OWN_METHOD.get(types[name])
+        if wanted is not None:
+            return f"AttributeError: 'DynamicLayer' object has no attribute '{wanted}'"
         if types[name] == "indexed_attention" and any(isinstance(s, Indexer) for s in states):
             return (
                 f"ValueError: Cannot call `update_indexer` on layer {index} which is a "
