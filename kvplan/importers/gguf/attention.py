@@ -8,7 +8,7 @@ their `_swa` forms hold for layers with a window. In a latent model `key_length_
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from kvplan.importers.gguf.architectures import Architecture
 from kvplan.importers.gguf.keys import BUILD, RULE, Keys
@@ -123,25 +123,22 @@ class Attention:
     def state(self, layer: int) -> tuple[State, tuple[str, ...]]:
         """The state of a layer and its origins."""
         slides = self.windows.slides[layer]
+        origin: tuple[str, ...]
         if self.row.latent:
             return self._latent(layer, slides)
         if slides not in self._dims:
             self._dims[slides] = _dims(self.keys, self.heads, slides)
         k, v, where = self._dims[slides]
-        shape = {
-            "kv_heads": self.heads.kv[layer],
-            "head_dim": k,
-            "v_head_dim": None if v == k else v,
-            "heads": self.heads.own(layer),
-        }
+        shape = FullAttention(
+            kv_heads=self.heads.kv[layer],
+            head_dim=k,
+            v_head_dim=None if v == k else v,
+            heads=self.heads.own(layer),
+        )
         origin = (self.heads.origin, where)
-        if not slides:
-            return FullAttention(**shape), origin  # type: ignore[arg-type]
-        size = self.windows.size or 0
-        origin = (*origin, *self.windows.origin)
-        if self.windows.chunk:
-            return ChunkedAttention(**shape, chunk=size), origin  # type: ignore[arg-type]
-        return SlidingAttention(**shape, window=size), origin  # type: ignore[arg-type]
+        if self.windows.size is None or not slides:
+            return shape, origin
+        return _windowed(shape, self.windows), (*origin, *self.windows.origin)
 
     def _latent(self, layer: int, slides: bool) -> tuple[State, tuple[str, ...]]:
         if slides not in self._latents:
@@ -211,6 +208,16 @@ class Attention:
             f"the model keeps one latent per token, but {why} as {max(self.heads.kv)}"
             f" decompressed heads{sizes}",
         )
+
+
+def _windowed(shape: FullAttention, windows: Windows) -> SlidingAttention | ChunkedAttention:
+    """The same heads, kept for the window only."""
+    size = windows.size
+    assert size is not None
+    given = {item.name: getattr(shape, item.name) for item in fields(shape)}
+    if windows.chunk:
+        return ChunkedAttention(**given, chunk=size)
+    return SlidingAttention(**given, window=size)
 
 
 def compressed_state(

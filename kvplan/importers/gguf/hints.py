@@ -61,7 +61,7 @@ def check_hints(keys: Keys, row: Architecture | None) -> None:
             what = "an unknown architecture" if row is None else "this architecture"
             keys.refuse(
                 name,
-                f"is {brief(value)}: it may shape the cache, and its meaning is not known for {what}",
+                f"is {brief(value)}: it may shape the cache, its meaning is not known for {what}",
                 hint=_SPEC_LINES,
             )
     if row is None and isinstance(keys.raw("attention.head_count_kv"), tuple):
@@ -69,7 +69,7 @@ def check_hints(keys: Keys, row: Architecture | None) -> None:
         if len(set(counts)) > 1:
             keys.refuse(
                 "attention.head_count_kv",
-                f"is {brief(counts)}: what such layers keep is not known for an unknown architecture",
+                f"is {brief(counts)}: what these keep is not known for an unknown architecture",
                 hint=_SPEC_LINES,
             )
 
