@@ -9,13 +9,14 @@ from __future__ import annotations
 ALIASES: dict[str, tuple[str, ...]] = {
     "layers": ("num_hidden_layers", "n_layer", "n_layers", "num_layers"),
     "hidden_size": ("hidden_size", "n_embd", "d_model", "dim"),
-    "heads": ("num_attention_heads", "n_head", "n_heads", "num_heads"),
+    "heads": ("num_attention_heads", "n_head", "n_heads", "num_heads", "attention_heads"),
     "kv_heads": (
         "num_key_value_heads",
         "num_kv_heads",
         "n_head_kv",
         "n_kv_heads",
         "num_query_groups",
+        "num_attention_groups",
         "attn_config.kv_n_heads",
     ),
     "head_dim": ("head_dim", "attention_head_dim", "kv_channels"),

@@ -8,17 +8,15 @@ from typing import Any
 
 from kvplan.errors import ImportRefused
 from kvplan.importers.config import common, hints
-from kvplan.importers.config.aliases import TEXT_KEYS
 from kvplan.importers.config.defaults import class_defaults
 from kvplan.importers.config.facts import Facts
 from kvplan.importers.config.families import reader
 from kvplan.importers.config.layout import Layout
 from kvplan.importers.config.plain import plain
 from kvplan.importers.config.read import Source
-from kvplan.importers.config.wrappers import text_type
+from kvplan.importers.config.wrappers import text_path, text_type
 from kvplan.importers.imported import Fact, Imported
 from kvplan.spec.model import ModelSpec
-from kvplan.spec.source import Path_
 from kvplan.spec.states import FieldError
 from kvplan.spec.vocabulary import PLAIN_KIND
 
@@ -62,18 +60,6 @@ def kind_facts(facts: Facts, spec: ModelSpec) -> Iterator[Fact]:
         if origins:
             alone = name == PLAIN_KIND and len(spec.kinds) == 1
             yield Fact(PLAIN_KIND if alone else f"kinds.{name}", None, ", ".join(origins))
-
-
-def text_path(data: Mapping[str, Any]) -> Path_:
-    """Where the text model's config stands: nested objects are followed, at most three deep."""
-    path: Path_ = ()
-    for _ in range(3):
-        key = next((k for k in TEXT_KEYS if isinstance(data.get(k), Mapping) and data[k]), None)
-        if key is None:
-            break
-        data = data[key]
-        path = (*path, key)
-    return path
 
 
 def _layout(facts: Facts) -> Layout:

@@ -13,8 +13,10 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from kvplan.errors import ImportRefused
 from kvplan.importers.config.facts import Facts
 from kvplan.importers.config.harmless import HARMLESS_KEYS, HARMLESS_WORDS
+from kvplan.importers.config.wrappers import TEXT_TYPES
 from kvplan.spec.source import Path_
 
 # How a word of a key begins that speaks of another cache layout, whatever the model.
@@ -43,19 +45,29 @@ STRONG = re.compile(
 )
 
 # What is enough when the model type is not known.
-WEAK = re.compile("attn|attention|head|layer|key|value|query|token|context|position|seq|block|rank")
+WEAK = re.compile(
+    "attn|attention|head|layer|key|value|query|token|context|position|seq|block|rank|ratio|length"
+    "|_len|group|stage|width|order|level|every|_dim|dim_|step|rate|size_|factor|mask|read|write"
+)
 
 
 def unread(facts: Facts, *, known: bool) -> Iterator[tuple[Path_, Any]]:
     """Keys that nobody understood and that may shape the cache, with their values."""
     for path, value in _walk(facts.data, facts.path, facts.passed):
-        if path in facts.used or not _active(value):
-            continue
-        key = words(str(path[-1]))
-        if key in HARMLESS_KEYS or HARMLESS_WORDS.search(key):
-            continue
-        if STRONG.search(key) or (not known and WEAK.search(key)):
+        if path not in facts.used and _smells(path, value, known=known):
             yield path, value
+    if facts.path and facts.source.data.get("model_type") not in TEXT_TYPES:
+        # Beside the text config of an unknown wrapper; its other objects are its towers.
+        for key, value in facts.source.data.items():
+            if not isinstance(value, Mapping) and _smells((key,), value, known=True):
+                yield (key,), value
+
+
+def _smells(path: Path_, value: Any, *, known: bool) -> bool:
+    key = words(str(path[-1]))
+    if not _active(value) or key in HARMLESS_KEYS or HARMLESS_WORDS.search(key):
+        return False
+    return bool(STRONG.search(key) or (not known and WEAK.search(key)))
 
 
 def words(key: str) -> str:
@@ -95,14 +107,14 @@ def check(facts: Facts, *, known: bool) -> None:
         ImportRefused: names the key, its value, and the lines of a spec to write instead.
     """
     for path, value in unread(facts, known=known):
-        name = ".".join(map(str, path[len(facts.path) :]))
+        name = ".".join(map(str, path))
         shown = repr(value) if len(repr(value)) <= 80 else repr(value)[:77] + "..."
         type_ = (
             f"model_type {facts.model_type}" if facts.model_type else "a config without model_type"
         )
-        facts.refuse(
+        raise ImportRefused(
             f"key {name!r} ({shown}) may shape the cache; it is not understood for {type_}",
-            key=name,
+            where=facts.source.locate(path),
             hint=_spec_lines(facts),
         )
 

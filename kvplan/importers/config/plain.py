@@ -60,7 +60,8 @@ def mixed(
 ) -> Layout:
     """Full, sliding and chunked layers with the same heads; drafts are full by default."""
     kinds: dict[str, tuple[State, ...]] = {"full": (state,)}
-    if "sliding" in names:
+    extra = drafts(facts, draft or "full")
+    if "sliding" in names or "sliding" in extra:
         kinds["sliding"] = (sliding(state, facts.count("window")),)
     else:
         facts.ignore(*facts.names("window"))
@@ -69,9 +70,8 @@ def mixed(
     else:
         facts.ignore("attention_chunk_size")
     facts.ignore("use_sliding_window", "max_window_layers", "sliding_window_pattern")
-    if len(set(names)) == 1 and (draft or names[0]) == names[0]:
+    if len({*names, *extra}) == 1:
         return uniform(facts, len(names), *kinds[names[0]])
-    extra = drafts(facts, draft or "full")
     return Layout(kinds=compact(kinds, names, extra), layers=names, draft=extra)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from kvplan.importers.config.aliases import TEXT_KEYS
 from kvplan.spec.source import Path_
 
 # model_type of a wrapper -> model_type of its text config (transformers 5.24.0, sub_configs).
@@ -51,6 +52,27 @@ TEXT_TYPES = {
     "emu3": "emu3_text_model",
     "molmo2": "molmo2_text",
     "paddleocr_vl": "paddleocr_vl_text",
+    "kimi_k3": "kimi_linear",
+    "vibevoice": "qwen2",
+    "multi_modality": "llama",
+    "NVLM_D": "qwen2",
+    "ovis": "qwen2",
+    "hunyuan_vl": "hunyuan_vl_text",
+    "glm_ocr": "glm_ocr_text",
+    "qwen2_audio": "qwen2",
+    "qwen2_5_omni": "qwen2_5_omni_text",
+    "qwen2_5_omni_thinker": "qwen2_5_omni_text",
+    "qwen3_omni_moe": "qwen3_omni_moe_text",
+    "qwen3_omni_moe_thinker": "qwen3_omni_moe_text",
+    "voxtral": "llama",
+    "fuyu": "persimmon",
+    "idefics2": "mistral",
+    "got_ocr2": "qwen2",
+    "granite_speech": "granite",
+    "step3_vl": "step3_text",
+    "deepseek_ocr2": "deepseek_ocr2_text",
+    "t5gemma": "t5_gemma_module",
+    "t5gemma2": "t5gemma2_decoder",
 }
 
 # A flat config of such a type is the text model itself.
@@ -60,6 +82,25 @@ _FLAT = {
     "llava_mistral": "mistral",
     "llava_qwen": "qwen2",
 }
+
+
+# Encoder-decoders with a config for each half; the decoder's is the one that keeps a cache.
+_HALVES = {"t5gemma": "decoder", "t5gemma2": "decoder"}
+
+
+def text_path(data: Mapping[str, Any]) -> Path_:
+    """Where the text model's config stands: nested objects are followed, at most three deep."""
+    half = _HALVES.get(str(data.get("model_type")))
+    if half is not None and isinstance(data.get(half), Mapping):
+        return (half,)
+    path: Path_ = ()
+    for _ in range(3):
+        key = next((k for k in TEXT_KEYS if isinstance(data.get(k), Mapping) and data[k]), None)
+        if key is None:
+            break
+        data = data[key]
+        path = (*path, key)
+    return path
 
 
 def text_type(data: Mapping[str, Any], path: Path_) -> str | None:

@@ -19,18 +19,18 @@ for _name in ("windows", "heads", "latent", "linear", "mamba", "encoders"):
 
 # Model types whose layers all attend with K and V per KV head, whole or through one window.
 _PLAIN_TYPES = """
-    apertus apertus1p5_text aquila arcee aria_text aya baichuan biogpt bitnet bloom chameleon
-    codegen cohere csm ctrl dbrx deepseek deepseek_ocr2_text diffllama dots1 emu3_text_model
-    ernie4_5 ernie4_5_moe ernie4_5_vl_moe_text exaone flex_olmo gemma glm glm4 glm4_moe
-    glm4v_moe_text glm4v_text glm_ocr_text gpt2 gpt_neox gpt_neox_japanese gptj granite
-    granite_docling_text granitemoe granitemoeshared grok-1 helium hunyuan_v1_dense hunyuan_v1_moe
-    hunyuan_vl_text hy_v3 hyperclovax internlm internlm2 internlm3 iquestcoder jais2 llama mellum
-    mimo minicpm minimax_m2 ministral ministral3 mistral mixtral molmo2_text moshi nanochat
-    nemotron olmo olmo2 olmoe openai-gpt opt orion paddleocr_vl_text persimmon phi phi-msft
-    phi4_multimodal phimoe qwen qwen2 qwen2_5_omni_text qwen2_5_vl qwen2_5_vl_text qwen2_moe
-    qwen2_vl qwen2_vl_text qwen3 qwen3_moe qwen3_omni_moe_text qwen3_vl_moe_text qwen3_vl_text
-    sarvam_moe seed_oss skywork smollm3 solar solar_open stablelm stablelm_epoch starcoder2
-    voxtral_realtime_text xglm xverse yi
+    apertus apertus1p5_text aquila arcee arctic aria_text aya baichuan bailing_moe bailing_moe_v2
+    biogpt bitnet bloom chameleon codegen codeshell cogvlm cohere csm ctrl dbrx deepseek
+    deepseek_ocr2_text diffllama dots1 emu3_text_model ernie4_5 ernie4_5_moe ernie4_5_vl_moe_text
+    exaone flex_olmo gemma glm glm4 glm4_moe glm4v_moe_text glm4v_text glm_ocr_text gpt2 gpt_neox
+    gpt_neox_japanese gptj granite granite_docling_text granitemoe granitemoeshared grok-1 helium
+    hunyuan_v1_dense hunyuan_v1_moe hunyuan_vl_text hy_v3 hyperclovax internlm internlm2 internlm3
+    iquestcoder jais jais2 llama mimo minicpm minimax_m2 ministral ministral3 mistral mixtral
+    molmo2_text moshi nanochat nemotron olmo olmo2 olmoe openai-gpt opt orion paddleocr_vl_text
+    persimmon phi phi-msft phimoe qwen qwen2 qwen2_5_omni_text qwen2_5_vl qwen2_5_vl_text
+    qwen2_moe qwen2_vl qwen2_vl_text qwen3 qwen3_moe qwen3_omni_moe_text qwen3_vl_moe_text
+    qwen3_vl_text sarvam_moe seed_oss skywork smollm3 solar solar_open stablelm stablelm_epoch
+    starcoder2 voxtral_realtime_text xglm xverse yi
 """
 PLAIN = frozenset(_PLAIN_TYPES.split())
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from kvplan.importers.config.facts import Facts
 from kvplan.importers.config.families.registry import family
 from kvplan.importers.config.layout import Layout, compact, full, head_dim, layer_count
-from kvplan.importers.config.plain import uniform
+from kvplan.importers.config.plain import periodic
 from kvplan.spec.states import CrossAttention, FullAttention, State
 
 
@@ -25,6 +25,11 @@ def both(facts: Facts, layers: int, heads: int, dim: int, tokens: int | None) ->
         encoder_tokens=tokens,
         heads=heads,
     )
+
+
+def nothing(layers: int) -> Layout:
+    """Layers that keep nothing."""
+    return Layout(kinds={"encoder": ()}, layers=("encoder",) * layers)
 
 
 @family("whisper")
@@ -63,6 +68,16 @@ def t5(facts: Facts) -> Layout:
     layers = layer_count(facts, key)
     heads = facts.count("heads", "num_heads")
     return both(facts, layers, heads, facts.count("head_dim", "d_kv"), None)
+
+
+@family("t5_gemma_module", "t5gemma2_decoder")
+def t5gemma(facts: Facts) -> Layout:
+    """T5Gemma: a Gemma decoder whose every layer also attends to the encoder."""
+    layout = periodic(facts)
+    state = full(facts)
+    cross = CrossAttention(kv_heads=state.kv_heads, head_dim=state.head_dim)
+    kinds = {name: (*states, cross) for name, states in layout.kinds.items()}
+    return Layout(kinds=kinds, layers=layout.layers)
 
 
 @family("mllama_text_model")
@@ -117,4 +132,4 @@ def encoder(facts: Facts) -> Layout:
     layers = layer_count(facts, "num_hidden_layers", "n_layers")
     facts.optional("heads")
     facts.ignore(*facts.data)
-    return uniform(facts, layers)
+    return nothing(layers)

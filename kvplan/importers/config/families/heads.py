@@ -74,9 +74,11 @@ def chatglm(facts: Facts) -> Layout:
     return uniform(facts, layers, FullAttention(kv_heads=count, head_dim=head_dim(facts, heads)))
 
 
-@family("phi3_v")
+@family("phi3_v", "phi4")
 def phi3_vision(facts: Facts) -> Layout:
-    """Phi-3 vision: its window is no shorter than its context, so no token ever leaves it."""
+    """Phi-3 vision and Phi-4: a window no shorter than the context, so no token ever leaves it."""
+    if facts.whole("full_attn_mod") not in (None, 1):
+        facts.refuse("full_attn_mod is not 1, so layers differ", key="full_attn_mod")
     window = facts.optional("window")
     context = facts.optional("max_context", "max_position_embeddings")
     if window is not None and context is not None and window >= context:
@@ -93,7 +95,7 @@ def phi3_small(facts: Facts) -> Layout:
     return plain(facts)
 
 
-@family("phi3")
+@family("phi3", "phi4mm", "phi4_multimodal")
 def phi3(facts: Facts) -> Layout:
     """Phi-3 and Phi-4: one window for all layers; full_attn_mod 1 makes every layer alike."""
     if facts.whole("full_attn_mod") not in (None, 1):
@@ -134,7 +136,7 @@ def jetmoe(facts: Facts) -> Layout:
     return uniform(facts, layers, FullAttention(kv_heads=count, head_dim=dim))
 
 
-@family("nemotron-nas", "nemotron_nas", "deci")
+@family("nemotron-nas", "nemotron_nas")
 def nemotron_nas(facts: Facts) -> Layout:
     """Nemotron Super and Ultra (DeciLM): every block says what it is, and many are no attention."""
     layers = layer_count(facts)
@@ -183,6 +185,42 @@ def _block(
         kind = "full" if "full" not in kinds else f"full_{count}"
         kinds[kind] = (_heads(count, dim),)
     return kind
+
+
+@family("deci")
+def deci(facts: Facts) -> Layout:
+    """DeciLM: KV heads by layer."""
+    layers = layer_count(facts)
+    heads = facts.count("heads")
+    counts = facts.wholes("num_key_value_heads_per_layer", least=1)
+    if counts is None:
+        return plain(facts)
+    facts.ignore(*facts.names("kv_heads"))
+    return _by_layer(facts, "num_key_value_heads_per_layer", counts, [heads] * layers)
+
+
+@family("openelm")
+def openelm(facts: Facts) -> Layout:
+    """OpenELM: query and KV heads by layer."""
+    layers = layer_count(facts, "num_transformer_layers")
+    queries = facts.wholes("num_query_heads", least=1) or []
+    counts = facts.wholes("num_kv_heads", least=1) or []
+    facts.length("num_query_heads", len(queries), layers)
+    facts.ignore("num_gqa_groups")
+    return _by_layer(facts, "num_kv_heads", counts, queries)
+
+
+def _by_layer(facts: Facts, key: str, counts: list[int], heads: list[int]) -> Layout:
+    facts.length(key, len(counts), len(heads))
+    dim = facts.optional("head_dim") or head_dim(facts, heads[0])
+    kinds: dict[str, tuple[State, ...]] = {}
+    names = []
+    for count, queries in zip(counts, heads, strict=True):
+        name = f"full_{queries}_{count}"
+        kinds[name] = (FullAttention(kv_heads=count, head_dim=dim, heads=queries),)
+        names.append(name)
+    facts.note("kv_heads", counts, facts.origin(key))
+    return Layout(kinds=kinds, layers=tuple(names), heads=max(heads))
 
 
 def _heads(count: int, dim: int) -> FullAttention:

@@ -63,7 +63,7 @@ def longcat(facts: Facts) -> Layout:
     return Layout(kinds=compact(kinds, names, draft), layers=names, draft=draft)
 
 
-@family("deepseek_v32", "glm_moe_dsa", "axk2")
+@family("deepseek_v32", "glm_moe_dsa")
 def sparse_latent(facts: Facts) -> Layout:
     """A latent everywhere, and an indexer key on the layers that choose their own tokens."""
     layers = layer_count(facts)
@@ -117,6 +117,17 @@ def _indexer_owners(facts: Facts, layers: int) -> list[bool]:
     owners = [max(index - offset + 1, 0) % frequency == 0 for index in range(layers)]
     facts.note("indexer layers", sum(owners), f"derived: one in {frequency} from layer {offset} on")
     return owners
+
+
+@family("glm5_next_text", "glm5_next")
+def pooled_indexer(facts: Facts) -> Layout:
+    """GLM 5.3 Flash: refused, because no source says how many bytes its pooled indexer keeps."""
+    facts.refuse(
+        f"index_kpool is {facts.take('index_kpool')!r}: the indexer keeps pooled keys, whose size "
+        "is not known here",
+        key="index_kpool",
+        hint="write a spec with the kinds latent, indexer (with its ratio) and kda",
+    )
 
 
 # Ratio of a layer -> what it keeps (DeepSeek V4): 0 the window alone.

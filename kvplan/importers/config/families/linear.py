@@ -92,6 +92,27 @@ def _ignore_prefix(facts: Facts, prefix: str) -> None:
     facts.ignore(*(key for key in facts.data if key.startswith(prefix)))
 
 
+@family("bailing_hybrid")
+def bailing_hybrid(facts: Facts) -> Layout:
+    """Ling and Ring hybrids: a latent at the end of every layer_group_size, KDA on the others."""
+    layers = layer_count(facts)
+    names = layer_names(
+        facts, "layer_types", layers, {"linear_attention": "delta", "full_attention": "latent"}
+    )
+    if names is None:
+        names = every(layers, facts.count("period", "layer_group_size"), "latent", "delta")
+    state = KimiDeltaAttention(
+        num_heads=facts.count("heads"),
+        head_dim=facts.count("kda_head_dim", "head_dim"),
+        conv_kernel=facts.count("conv_kernel", "short_conv_kernel_size"),
+        dtype=state_dtype(facts),
+    )
+    facts.ignore("layer_group_size", "kda_safe_gate", "kda_lower_bound")
+    kinds: dict[str, tuple[State, ...]] = {"latent": (latent(facts),), "delta": (state,)}
+    draft = drafts(facts, "latent")
+    return Layout(kinds=compact(kinds, names, draft), layers=names, draft=draft)
+
+
 @family("kimi_linear")
 def kimi_linear(facts: Facts) -> Layout:
     """Kimi Linear and K3: latents on the full layers (counted from 1), KDA on the others."""

@@ -187,7 +187,7 @@ _BLOCKS = {**MAMBA, "mlp": "mlp", "moe": "mlp"}
 
 @family("nemotron_h")
 def nemotron_h(facts: Facts) -> Layout:
-    """Nemotron-H and Nemotron 3: a block per layer: Mamba 2, attention, or one that keeps nothing."""
+    """Nemotron-H and Nemotron 3: a block per layer, of Mamba 2, attention or nothing to keep."""
     names = _nemotron_layers(facts, "layers_block_type", "hybrid_override_pattern")
     if names is None:
         facts.refuse(
@@ -286,10 +286,25 @@ def _zamba_layers(facts: Facts, layers: int) -> tuple[str, ...]:
     if names is None:
         chosen = facts.wholes("hybrid_layer_ids")
         if chosen is None:
-            facts.refuse("neither layers_block_type nor hybrid_layer_ids says which layers attend")
+            chosen = _zamba_defaults(facts, layers)
         names = tuple("hybrid" if index in set(chosen) else "mamba" for index in range(layers))
     facts.ignore("hybrid_layer_ids")
     return names
+
+
+def _zamba_defaults(facts: Facts, layers: int) -> list[int]:
+    """The hybrid layers that the classes fix."""
+    source = facts.defaults.source if facts.defaults else ""
+    if facts.model_type == "zamba":
+        period = facts.count("period", "attn_layer_period")
+        offset = facts.count("offset", "attn_layer_offset")
+        chosen = [2, *(i for i in range(3, layers) if (i - 3) % period == offset)]
+    elif layers == 54:
+        chosen = [6, 12, 18, 24, 30, 36, 42, 47, 51]
+    else:
+        facts.refuse("neither layers_block_type nor hybrid_layer_ids says which layers attend")
+    facts.note("layers by kind", f"{len(chosen)} hybrid", f"class default ({source})")
+    return chosen
 
 
 def _zamba_layout(facts: Facts, names: tuple[str, ...], state: State) -> Layout:
@@ -313,6 +328,11 @@ def recurrent_gemma(facts: Facts) -> Layout:
     """RecurrentGemma: RG-LRU blocks, and windowed attention, in the order of block_types."""
     layers = layer_count(facts)
     words = facts.texts("block_types") or facts.texts("_block_types")
+    if words is None:
+        words = ["recurrent", "recurrent", "attention"]
+        facts.note(
+            "layers by kind", words, "class default (transformers 5.24.0 RecurrentGemmaConfig)"
+        )
     if not words or any(word not in ("recurrent", "attention") for word in words):
         facts.refuse("block_types is not a list of recurrent and attention", key="block_types")
     names = tuple(

@@ -24,8 +24,18 @@ from kvplan.importers.config.plain import LAYER_TYPES, mixed, periodic, plain, u
 from kvplan.spec.states import FullAttention, SharedCache, State
 
 
+@family("mellum")
+def listed(facts: Facts) -> Layout:
+    """Mellum: windows only where layer_types says so; the draft layer has one."""
+    layers = layer_count(facts)
+    names = layer_names(facts, "layer_types", layers, LAYER_TYPES) or ("full",) * layers
+    words = facts.texts("mtp_layer_types")
+    draft = "full" if words and words[0] == "full_attention" else "sliding"
+    return mixed(facts, names, full(facts), draft)
+
+
 @family("gpt_oss", "cohere2", "cohere_compass_text", "olmo3", "exaone4", "exaone4_5_text")
-@family("exaone_moe", "vaultgemma", "t5_gemma_module")
+@family("exaone_moe", "vaultgemma")
 def alternating(facts: Facts) -> Layout:
     """Windows, and a full layer at the end of every period."""
     return periodic(facts)
@@ -33,13 +43,20 @@ def alternating(facts: Facts) -> Layout:
 
 @family("gemma2", "gemma3_text")
 def gemma(facts: Facts) -> Layout:
-    """Gemma 2 and 3. With attention in both directions the class halves the window."""
+    """Gemma 2 and 3; with attention in both directions (EmbeddingGemma) an encoder."""
     if facts.flag("use_bidirectional_attention"):
-        facts.refuse(
-            "use_bidirectional_attention is true: an encoder keeps no cache",
-            key="use_bidirectional_attention",
-        )
+        return bidirectional(facts)
     return periodic(facts)
+
+
+def bidirectional(facts: Facts) -> Layout:
+    """A text model that reads in both directions keeps nothing."""
+    facts.note("layers", None, facts.origin("use_bidirectional_attention"))
+    facts.ignore(
+        "layer_types", "sliding_window", "sliding_window_pattern", "_sliding_window_pattern"
+    )
+    facts.count("heads")
+    return Layout(kinds={"encoder": ()}, layers=("encoder",) * layer_count(facts))
 
 
 @family("afmoe")
@@ -73,6 +90,8 @@ def full_last(facts: Facts) -> Layout:
 @family("gemma3n_text", "gemma4_text", "gemma4_unified_text")
 def gemma_shared(facts: Facts) -> Layout:
     """Gemma 3n and 4: the last num_kv_shared_layers read the last own layer of their kind."""
+    if facts.take("use_bidirectional_attention") == "all":
+        return bidirectional(facts)
     layers = layer_count(facts)
     names = layer_names(facts, "layer_types", layers, LAYER_TYPES) or every(
         layers, facts.count("period", "sliding_window_pattern"), "full", "sliding"
@@ -186,22 +205,39 @@ def laguna(facts: Facts) -> Layout:
     return Layout(kinds=kinds, layers=names, draft=drafts(facts, "full"))
 
 
-@family("step3p5", "step3p7")
+@family("step3p5", "step3p7", "step3_text")
 def step3(facts: Facts) -> Layout:
     """Step 3.5 and 3.7: the list of layer types may also cover the draft layers."""
     layers = layer_count(facts)
     types = facts.texts("layer_types") or []
     extra = facts.whole("num_nextn_predict_layers", least=0) or 0
-    if len(types) != layers + extra or not extra:
+    covered = layers + extra if len(types) == layers + extra else layers
+    names = layer_names(facts, "layer_types", covered, LAYER_TYPES)
+    if names is None:
         return plain(facts)
-    names = layer_names(facts, "layer_types", layers + extra, LAYER_TYPES) or ()
-    layout = mixed(facts, names, full(facts))
-    if len(layout.kinds) == 1:
-        return uniform(facts, layers, *next(iter(layout.kinds.values())))
-    return Layout(kinds=layout.kinds, layers=names[:layers], draft=names[layers:])
+    state = full(facts)
+    kinds: dict[str, tuple[State, ...]] = {"full": (state,)}
+    if "sliding" in names:
+        kinds["sliding"] = (sliding(_step3_local(facts, state), facts.count("window")),)
+    draft = names[layers:] or drafts(facts, "full")
+    facts.ignore("attention_other_setting", "share_q_dim", "yarn_only_types")
+    return Layout(kinds=compact(kinds, names, draft), layers=names[:layers], draft=draft)
 
 
-@family("mimo_v2_flash")
+def _step3_local(facts: Facts, state: FullAttention) -> FullAttention:
+    """The heads of the windowed layers, where attention_other_setting gives them others."""
+    key = "attention_other_setting"
+    if not facts.has(key):
+        return state
+    heads = facts.optional("swa_heads", f"{key}.num_attention_heads")
+    return FullAttention(
+        kv_heads=facts.optional("swa_kv_heads", f"{key}.num_attention_groups") or state.kv_heads,
+        head_dim=facts.optional("swa_head_dim", f"{key}.head_dim") or state.head_dim,
+        heads=heads if heads != facts.count("heads") else None,
+    )
+
+
+@family("mimo_v2_flash", "mimo_v2")
 def mimo_v2(facts: Facts) -> Layout:
     """MiMo V2: sliding layers with their own KV heads, V shorter than K, drafts with a window."""
     layers = layer_count(facts)
