@@ -16,6 +16,7 @@ ABOUT = "How much memory the KV cache of a language model takes, to the byte, wi
 # Command -> module in this room that holds its COMMAND; loaded only when it is asked for.
 _MODULES = {
     "size": "size",
+    "fit": "fit",
     "explain": "explain",
     "models": "models",
     "import": "import_",

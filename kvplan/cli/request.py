@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from kvplan.cli.options import Values
 from kvplan.engines.request import Request
 from kvplan.errors import UsageError
 from kvplan.units import parse_count, parse_tokens
 
 
-def request_from(values: Values, *, dtype: str) -> Request:
+def request_from(
+    values: Values, *, dtype: str, options: Mapping[str, str] | None = None
+) -> Request:
     """The request that the options describe, in one cache format.
 
     Raises:
@@ -27,6 +31,7 @@ def request_from(values: Values, *, dtype: str) -> Request:
         pp=_ranks(values, "pp"),
         dp=_ranks(values, "dp"),
         dcp=_ranks(values, "dcp"),
+        options=options or {},
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kvplan.cli.engine_options import ENGINE_OPTIONS, options_from
 from kvplan.cli.options import (
     ENGINE,
     MODEL_HELP,
@@ -24,11 +25,12 @@ def run(values: Values) -> int:
     from kvplan.plan.size import size
 
     specs = values["specs"] or None
+    options = options_from(values, values["engine"])
     results = []
     for name in values["models"]:
         model = load_model(name, specs=specs, allow_network=values["allow_network"])
         for dtype in dtypes_from(values):
-            request = request_from(values, dtype=dtype)
+            request = request_from(values, dtype=dtype, options=options)
             results.append(
                 size(
                     model,
@@ -38,7 +40,9 @@ def run(values: Values) -> int:
                     specs=specs,
                 )
             )
-    return emit("size", results, values, per_layer=values["per_layer"])
+    return emit(
+        "size", results, values, per_layer=values["per_layer"], layout=values["explain_layout"]
+    )
 
 
 COMMAND = Command(
@@ -49,6 +53,8 @@ COMMAND = Command(
     (
         *REQUEST,
         *ENGINE,
+        *ENGINE_OPTIONS,
+        Option("explain_layout", "draw the engine's groups and pages"),
         Option("per_layer", "one line per layer"),
         Option("weights", "show the bytes of the model's weights too"),
         SPECS,

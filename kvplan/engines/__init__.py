@@ -14,7 +14,10 @@ if TYPE_CHECKING:
     from kvplan.engines.layout import Engine
 
 # name -> module and class; loaded when asked for.
-_ENGINES: dict[str, tuple[str, str]] = {}
+_ENGINES: dict[str, tuple[str, str]] = {
+    "transformers": ("kvplan.engines.transformers.engine", "TransformersEngine"),
+    "vllm": ("kvplan.engines.vllm.engine", "VllmEngine"),
+}
 
 ENGINE_NAMES = ("logical", *_ENGINES)
 

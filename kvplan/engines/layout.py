@@ -80,6 +80,13 @@ class Engine(Protocol):
     name: str
     versions: tuple[str, ...]  # newest first
 
+    def split_args(self, text: str) -> dict[str, str]:
+        """A line of the engine's own flags as `Request.options`.
+
+        Raises:
+            UsageError: a flag that the engine, or kvplan, does not know.
+        """
+
     def layout(self, spec: ModelSpec, request: Request, version: str) -> CacheLayout:
         """What `request` makes this engine allocate."""
 

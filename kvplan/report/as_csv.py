@@ -21,7 +21,7 @@ def dump(rows: Sequence[dict[str, Any]]) -> str:
     return text.getvalue()
 
 
-def size(results: Any, *, to_file: bool, per_layer: bool = False) -> str:
+def size(results: Any, *, to_file: bool, per_layer: bool = False, layout: bool = False) -> str:
     """`kvplan size --format csv`."""
     return dump(size_rows(results, per_layer=per_layer))
 

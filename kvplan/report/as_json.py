@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from kvplan.report.facts import explain_facts, model_rows, size_facts, spec_facts
+from kvplan.report.facts import explain_facts, fit_facts, model_rows, size_facts, spec_facts
 
 
 def dump(data: Any) -> str:
@@ -13,8 +13,8 @@ def dump(data: Any) -> str:
     return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
 
 
-def size(results: Any, *, to_file: bool, per_layer: bool = False) -> str:
-    """`kvplan.size/1`."""
+def size(results: Any, *, to_file: bool, per_layer: bool = False, layout: bool = False) -> str:
+    """`kvplan.size/1`; an engine's groups are always in it."""
     found = [size_facts(result, per_layer=per_layer) for result in results]
     return dump({"schema": "kvplan.size/1", "results": found})
 
@@ -32,3 +32,8 @@ def model(result: Any, *, to_file: bool) -> str:
 def explain(result: Any, *, to_file: bool) -> str:
     """`kvplan.explain/1`."""
     return dump({"schema": "kvplan.explain/1", **explain_facts(result)})
+
+
+def fit(result: Any, *, to_file: bool) -> str:
+    """`kvplan.fit/1`."""
+    return dump({"schema": "kvplan.fit/1", **fit_facts(result)})

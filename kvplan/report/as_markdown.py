@@ -20,7 +20,7 @@ def dump(rows: Sequence[dict[str, Any]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def size(results: Any, *, to_file: bool, per_layer: bool = False) -> str:
+def size(results: Any, *, to_file: bool, per_layer: bool = False, layout: bool = False) -> str:
     """`kvplan size --format markdown`."""
     return dump(size_rows(results, per_layer=per_layer))
 

@@ -16,23 +16,39 @@ if TYPE_CHECKING:
 
     from kvplan.load import LoadedModel
     from kvplan.plan.explain import Explanation
+    from kvplan.plan.fit import Fit
     from kvplan.plan.size import SizeResult
     from kvplan.spec.model import ModelSpec
 
 
-def size(results: Sequence[SizeResult], *, to_file: bool, per_layer: bool = False) -> str:
+def size(
+    results: Sequence[SizeResult], *, to_file: bool, per_layer: bool = False, layout: bool = False
+) -> str:
     """`kvplan size`: one result in full, several side by side."""
     console = open_console(to_file=to_file)
     if len(results) == 1:
         _one(console, results[0])
     else:
         _side_by_side(console, results)
-    if per_layer:
-        for result in results:
+    for result in results:
+        if layout and result.allocated is not None:
+            from kvplan.report.layout_page import draw
+
+            draw(console, result.allocated)
+        if per_layer:
             _layers(console, result)
     for result in results:
         for warning in result.warnings:
             console.print(f"\nwarning: {warning.message} [{warning.id}]", style="yellow")
+    return text_of(console)
+
+
+def fit(found: Fit, *, to_file: bool) -> str:
+    """`kvplan fit`: the verdict, the inversions, and the engine's plan."""
+    from kvplan.report.fit_page import page
+
+    console = open_console(to_file=to_file)
+    page(console, found)
     return text_of(console)
 
 

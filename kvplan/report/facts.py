@@ -10,8 +10,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from kvplan.engines.layout import CacheLayout
+    from kvplan.engines.logical import LogicalCache
+    from kvplan.engines.request import Request
     from kvplan.load import LoadedModel
     from kvplan.plan.explain import Explanation
+    from kvplan.plan.fit import Fit
     from kvplan.plan.size import SizeResult
     from kvplan.spec.model import ModelSpec
 
@@ -29,25 +32,34 @@ def model_facts(model: LoadedModel) -> dict[str, Any]:
     }
 
 
+def request_facts(
+    request: Request, logical: LogicalCache, layout: CacheLayout | None
+) -> dict[str, Any]:
+    """The `request` object of the contract: what was asked, with every default written out."""
+    k, v = logical.dtypes.k.name, logical.dtypes.v.name
+    return {
+        "ctx": logical.ctx,
+        "batch": logical.batch,
+        "dtype": k if k == v else f"{k}/{v}",
+        "dtype_k": k,
+        "dtype_v": v,
+        "engine": layout.engine if layout else "logical",
+        "engine_version": layout.version if layout else None,
+        "tp": request.tp,
+        "pp": request.pp,
+        "dp": request.dp,
+        "dcp": request.dcp,
+        "with_draft": request.with_draft,
+        "options": dict(request.options),
+    }
+
+
 def size_facts(result: SizeResult, *, per_layer: bool = False) -> dict[str, Any]:
     """One entry of `results` of `kvplan.size/1`."""
-    request, logical = result.request, result.logical
+    logical = result.logical
     facts = {
         "model": model_facts(result.model),
-        "request": {
-            "ctx": logical.ctx,
-            "batch": logical.batch,
-            "dtype": result.dtype_name,
-            "dtype_k": logical.dtypes.k.name,
-            "dtype_v": logical.dtypes.v.name,
-            "engine": result.allocated.engine if result.allocated else "logical",
-            "engine_version": result.allocated.version if result.allocated else None,
-            "tp": request.tp,
-            "pp": request.pp,
-            "dp": request.dp,
-            "dcp": request.dcp,
-            "with_draft": request.with_draft,
-        },
+        "request": request_facts(result.request, logical, result.allocated),
         "logical": {
             "bytes": logical.bytes,
             "bytes_per_sequence": logical.bytes_per_sequence,
@@ -205,3 +217,46 @@ def explain_facts(found: Explanation) -> dict[str, Any]:
 
 def _ratio(bytes_: int | None, own: int) -> float | None:
     return None if bytes_ is None or not own else round(bytes_ / own, 2)
+
+
+# The engine's figures that the contract names; every other one follows them.
+_PLAN_FIGURES = (
+    "num_blocks", "block_size", "page_bytes", "capacity_tokens", "max_concurrency",
+    "needed_bytes_one_request",
+)  # fmt: skip
+
+
+def fit_facts(found: Fit) -> dict[str, Any]:
+    """`kvplan.fit/1`."""
+    plan = found.plan
+    return {
+        "model": model_facts(found.model),
+        "request": request_facts(found.request, found.logical, plan),
+        "device": None,
+        "budget": [{"name": "kv", "bytes": found.available_bytes, "origin": "--available-memory"}],
+        "available_bytes": found.available_bytes,
+        "needed_bytes": found.needed_bytes,
+        "logical_bytes": found.logical.bytes,
+        "fits": found.fits,
+        "binding_limit": found.binding_limit,
+        "max_batch_at_ctx": found.max_batch_at_ctx,
+        "max_ctx_at_batch": found.max_ctx_at_batch,
+        "min_devices": found.min_devices,
+        "engine": None if plan is None else plan_facts(plan),
+        "warnings": [{"id": w.id, "message": w.message} for w in found.model.warnings],
+    }
+
+
+def plan_facts(plan: CacheLayout) -> dict[str, Any]:
+    """The `engine` object of the contract."""
+    return {
+        "name": plan.engine,
+        "version": plan.version,
+        **{name: plan.figures.get(name) for name in _PLAN_FIGURES},
+        **plan.figures,
+        "refusal": plan.refusal,
+        "reasons": list(plan.reasons),
+        "defaults": [
+            {"option": p.option, "value": p.value, "origin": p.origin} for p in plan.provenance
+        ],
+    }

@@ -1,0 +1,61 @@
+"""`kvplan fit`: does it fit, and how far the memory reaches."""
+
+from __future__ import annotations
+
+from kvplan.cli.engine_options import ENGINE_OPTIONS, options_from
+from kvplan.cli.options import (
+    ENGINE,
+    MODEL_HELP,
+    NETWORK,
+    REPORT,
+    REQUEST,
+    SPECS,
+    Argument,
+    Command,
+    Option,
+    Values,
+)
+
+
+def run(values: Values) -> int:
+    """Hold a request against memory; exit code 1 when it does not fit."""
+    from kvplan.cli.request import dtypes_from, request_from
+    from kvplan.errors import UsageError
+    from kvplan.load import load_model
+    from kvplan.plan.fit import fit
+    from kvplan.report.write import emit
+    from kvplan.units import parse_bytes
+
+    dtypes = dtypes_from(values)
+    if len(dtypes) > 1:
+        raise UsageError("fit takes one --dtype; size puts several side by side")
+    if values["available_memory"] is None:
+        raise UsageError(
+            "how much memory has one rank for its cache?",
+            hint="give --available-memory, such as 40GiB or an engine's own figure in bytes",
+        )
+    available = parse_bytes(values["available_memory"], "--available-memory")
+    specs = values["specs"] or None
+    options = options_from(values, values["engine"])
+    model = load_model(values["model"], specs=specs, allow_network=values["allow_network"])
+    request = request_from(values, dtype=dtypes[0], options=options)
+    found = fit(model, request, available, values["engine"])
+    emit("fit", found, values)
+    return 0 if found.fits else 1
+
+
+COMMAND = Command(
+    "fit",
+    "Whether MODEL's cache fits, how many sequences, how long a context, how many devices.",
+    run,
+    Argument("model", MODEL_HELP, "MODEL"),
+    (
+        Option("available_memory", "memory of one rank for its cache: 40GiB, 42949672960", "BYTES"),
+        *REQUEST,
+        *ENGINE,
+        *ENGINE_OPTIONS,
+        SPECS,
+        NETWORK,
+        *REPORT,
+    ),
+)

@@ -1,0 +1,25 @@
+"""The largest count that still fits, where cost never falls as the count grows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+
+def largest(fits: Callable[[int], bool], limit: int) -> int:
+    """The largest count in 1 .. `limit` that fits, 0 when 1 does not.
+
+    Doubles until a count does not fit, then halves the gap: about 2 log2(answer) trials.
+    """
+    if not fits(1):
+        return 0
+    low, high = 1, 2
+    while high <= limit and fits(high):
+        low, high = high, high * 2
+    high = min(high, limit + 1)
+    while high - low > 1:
+        middle = (low + high) // 2
+        if fits(middle):
+            low = middle
+        else:
+            high = middle
+    return low

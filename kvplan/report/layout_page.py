@@ -1,0 +1,69 @@
+"""Draws an engine's pool: which layers share a block, how wide it is, and where padding goes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kvplan.report.console import new_table
+from kvplan.units import format_bytes
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from kvplan.engines.layout import CacheLayout
+
+_WIDTH = 40
+
+
+def draw(console: Console, layout: CacheLayout) -> None:
+    """Draw the groups of a pool, or list the tensors of a cache that has none."""
+    groups = layout.figures.get("groups")
+    if groups:
+        _groups(console, layout, groups)
+    else:
+        _tensors(console, layout)
+
+
+def _groups(console: Console, layout: CacheLayout, groups: list[dict[str, Any]]) -> None:
+    widest = max(layout.figures["bytes_per_block"])
+    console.print(
+        f"\n{layout.engine} {layout.version}: every group's blocks are {widest:,} bytes"
+        f" ({format_bytes(widest)}) wide\n",
+        style="bold",
+    )
+    table = new_table(
+        ("group", "right"), ("keeps", "left"), ("layers", "right"), ("tokens per block", "right"),
+        ("blocks per request", "right"), ("used", "right"), ("one block", "left"),
+        padding=(0, 2, 0, 0),
+    )  # fmt: skip
+    for number, group in enumerate(groups):
+        content = sum(m["content_bytes"] * m["layers"] for m in group["members"])
+        pages = sum(m["page_bytes"] * m["layers"] for m in group["members"])
+        kinds = " + ".join(dict.fromkeys(m["kind"] for m in group["members"]))
+        table.add_row(
+            str(number), kinds, str(group["layers"]), f"{group['block_size']:,}",
+            f"{group['request_blocks']:,}", f"{content / widest:.1%}",
+            _picture(content, pages, widest),
+        )  # fmt: skip
+    console.print(table)
+    console.print("\n#: entries   -: padding of a page   .: no layer of this group")
+
+
+def _picture(content: int, pages: int, widest: int) -> str:
+    """One block as a line: what holds entries, what pads pages, what no layer uses."""
+    used = round(content / widest * _WIDTH)
+    padded = round(pages / widest * _WIDTH) - used
+    return "#" * used + "-" * padded + "." * (_WIDTH - used - padded)
+
+
+def _tensors(console: Console, layout: CacheLayout) -> None:
+    console.print(f"\n{layout.engine} {layout.version}: its tensors\n", style="bold")
+    table = new_table(
+        ("rank", "right"), ("tensor", "left"), ("shape", "left"), ("type", "left"), ("bytes", "right"),
+        padding=(0, 2, 0, 0),
+    )  # fmt: skip
+    for rank in layout.ranks:
+        for tensor in rank.tensors:
+            shape = " x ".join(f"{size:,}" for size in tensor.shape)
+            table.add_row(str(rank.rank), tensor.name, shape, tensor.dtype, f"{tensor.bytes:,}")
+    console.print(table)
