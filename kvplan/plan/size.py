@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from kvplan.dtypes import find_dtype
 from kvplan.engines.logical import LogicalCache, logical_cache
 from kvplan.engines.request import Request
 from kvplan.load import LoadedModel, load_model
@@ -117,8 +118,9 @@ def _warnings(
         if sibling is not None:
             message += f"; {sibling.name} ({sibling.max_context:,}) has the same cache"
         found.append(Notice("ctx-above-maximum", message))
+    reasons = {find_dtype(name): reason for name, reason in spec.unsupported_dtypes.items()}
     for dtype in dict.fromkeys((logical.dtypes.k, logical.dtypes.v)):
-        reason = spec.unsupported_dtypes.get(dtype.name)
+        reason = reasons.get(dtype)
         if reason:
             found.append(Notice("unsupported-dtype", f"{spec.name} in {dtype.name}: {reason}"))
     found += _uneven_blocks(spec, logical)

@@ -12,11 +12,13 @@ from dataclasses import dataclass, field
 
 from kvplan.dtypes import find_dtype
 from kvplan.spec.states import (
+    MAX_VALUE,
     CrossAttention,
     FieldError,
     HeadState,
     SharedCache,
     State,
+    check_counts,
     doc,
 )
 
@@ -34,6 +36,11 @@ class Rope:
         "context before scaling (original_max_position_embeddings)", default=None
     )
 
+    def __post_init__(self) -> None:
+        if self.factor is not None and not 0 < self.factor <= MAX_VALUE:
+            raise FieldError("factor", f"factor is {self.factor}, it must be above 0")
+        check_counts(self)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSpec:
@@ -44,8 +51,8 @@ class ModelSpec:
         layers: one kind name per layer, in order.
 
     Raises:
-        FieldError: no layers, an unknown kind, kv_heads that do not divide heads, a shared layer
-            that points nowhere.
+        FieldError: no layers, an unknown kind or format, a count out of range, kv_heads that do
+            not divide heads, a shared layer that points nowhere.
     """
 
     name: str = doc("short, lower-case name: llama3-8b")
@@ -74,6 +81,9 @@ class ModelSpec:
     encoder_tokens: int | None = doc(
         "tokens cross attention keeps, where the model fixes them", default=None
     )
+    image_attention: str | None = doc(
+        "`bidirectional` where image tokens see each other in both directions", default=None
+    )
     rope: Rope | None = doc("rotary scaling", default=None)
     unsupported_dtypes: Mapping[str, str] = doc(
         "formats the maker says the model does not run in, each with the reason",
@@ -86,27 +96,21 @@ class ModelSpec:
     draft_layers: tuple[str, ...] = field(default=())
 
     def __post_init__(self) -> None:
+        if not self.name.strip() or not self.name.isprintable():
+            raise FieldError("name", f"{self.name!r} is not a name")
         if not self.layers:
             raise FieldError("layers", "a model needs at least one layer")
         for name in (*self.layers, *self.draft_layers):
             if name not in self.kinds:
                 raise FieldError("layers", f"layer kind {name!r} is not defined under kinds")
-        for key in (
-            "parameters",
-            "active_parameters",
-            "max_context",
-            "heads",
-            "hidden_size",
-            "vocab_size",
-            "encoder_tokens",
-        ):
-            value = getattr(self, key)
-            if value is not None and value < 1:
-                raise FieldError(key, f"{key} is {value}, it must be at least 1")
+        check_counts(self)
         for key in ("dtype", "kv_dtype"):
             value = getattr(self, key)
             if value is not None and find_dtype(value) is None:
                 raise FieldError(key, f"{key} {value!r} is not a known format")
+        for name in self.unsupported_dtypes:
+            if find_dtype(name) is None:
+                raise FieldError("unsupported_dtypes", f"{name!r} is not a known format")
         self._check_heads()
         self.shared_sources()
 
@@ -126,7 +130,8 @@ class ModelSpec:
         """Layer index -> the earlier layer whose cache it reads, for layers that share one.
 
         Raises:
-            FieldError: kinds that read each other, or a layer that no earlier layer answers to.
+            FieldError: kinds that read each other, a layer that no earlier layer answers to, or one
+                that keeps nothing.
         """
         reads = {
             name: state.reads
@@ -138,9 +143,10 @@ class ModelSpec:
             return {}
         for name in reads:
             self._check_cycle(name, reads)
+        names = (*self.layers, *self.draft_layers)
         sources: dict[int, int] = {}
         nearest: dict[str, int] = {}  # kind name -> last layer of it so far
-        for index, kind in enumerate((*self.layers, *self.draft_layers)):
+        for index, kind in enumerate(names):
             if kind in reads:
                 target = reads[kind]
                 found = nearest.get(target) if isinstance(target, str) else target
@@ -148,6 +154,11 @@ class ModelSpec:
                     raise FieldError(
                         f"kinds.{kind}.reads",
                         f"layer {index} reads {target!r}, but no earlier layer is that",
+                    )
+                if not self.kinds[names[found]]:
+                    raise FieldError(
+                        f"kinds.{kind}.reads",
+                        f"layer {index} reads layer {found}, which keeps nothing",
                     )
                 sources[index] = sources.get(found, found)
             nearest[kind] = index

@@ -83,15 +83,20 @@ class _Reader:
             raise self.error(self.field_path(error.field), error.message) from None
 
     def field_path(self, name: str) -> Path_:
-        """The path of a field that the model complains about; kinds of the short form stand under attention."""
-        path: Path_ = tuple(name.split("."))
-        if path[:2] == ("kinds", PLAIN_KIND) and "kinds" not in self.document.data:
-            path = (PLAIN_KIND, *path[2:])
-        return path
+        """The path of a field that the model complains about, `max_context` or `kinds.KIND.FIELD`."""
+        top, _, rest = name.partition(".")
+        if not rest:
+            return (top,)
+        kind, _, field = rest.rpartition(".")
+        return ("kinds", kind, field) if "kinds" in self.document.data else (PLAIN_KIND, field)
 
     def rope(self, data: Any) -> Rope:
         path = ("rope",)
-        return Rope(**self.fields(self.mapping(data, path), {w.name: w for w in words(Rope)}, path))
+        vocabulary = {word.name: word for word in words(Rope)}
+        try:
+            return Rope(**self.fields(self.mapping(data, path), vocabulary, path))
+        except FieldError as error:
+            raise self.error((*path, error.field), error.message) from None
 
     def kinds(self, data: Mapping[str, Any]) -> dict[str, tuple[State, ...]]:
         if ("kinds" in data) == (PLAIN_KIND in data):
@@ -142,14 +147,16 @@ class _Reader:
 
     def layers(self, data: Any, path: Path_, kinds: Mapping[str, Any]) -> tuple[str, ...]:
         if isinstance(data, bool) or not isinstance(data, (int, list)):
-            raise self.error(path, "layers is neither a number nor a list of kinds")
-        if isinstance(data, int):
-            if len(kinds) != 1:
-                raise self.error(
-                    path, f"{data} layers of which kind? the spec defines {len(kinds)}", "list them"
-                )
-            data = [{"repeat": data, "of": next(iter(kinds))}]
-        return tuple(self.run(data, path, kinds, MAX_LAYERS))
+            raise self.error(path, f"{path[0]} is neither a number nor a list of kinds")
+        if isinstance(data, list):
+            return tuple(self.run(data, path, kinds, MAX_LAYERS))
+        if not 1 <= data <= MAX_LAYERS:
+            raise self.error(path, f"{path[0]} is {data}, outside 1 .. {MAX_LAYERS:,}")
+        if len(kinds) != 1:
+            raise self.error(
+                path, f"{data} layers of which kind? the spec defines {len(kinds)}", "list them"
+            )
+        return (*kinds,) * data
 
     def run(self, data: Any, path: Path_, kinds: Mapping[str, Any], room: int) -> list[str]:
         """The kind names of a list of entries, a name, or a `repeat`; at most `room` of them."""
@@ -158,8 +165,12 @@ class _Reader:
                 raise self.error(
                     path, f"layer kind {data!r} is not defined", self.suggest(data, kinds)
                 )
+            if room < 1:
+                raise self.error(path, f"more than {MAX_LAYERS:,} layers")
             return [data]
         if isinstance(data, list):
+            if not data:
+                raise self.error(path, "an empty list of layers")
             names: list[str] = []
             for index, item in enumerate(data):
                 names += self.run(item, (*path, index), kinds, room - len(names))
@@ -169,7 +180,8 @@ class _Reader:
         count = entry.get("repeat")
         if isinstance(count, bool) or not isinstance(count, int) or count < 1 or "of" not in entry:
             raise self.error(
-                (*path, "repeat"), "a run of layers is {repeat: a positive number, of: kinds}"
+                (*path, "repeat"),
+                "a run of layers is neither a kind's name nor {repeat: a number above 0, of: kinds}",
             )
         once = self.run(entry["of"], (*path, "of"), kinds, room)
         if count * len(once) > room:

@@ -25,12 +25,17 @@ def _describe(
     """(cost, entries) of the cheapest description of `names`."""
     if names in known:
         return known[names]
+    periods = range(1, min(_MAX_PERIOD, len(names) // 2) + 1)
+    repeats = {period: _repeats(names, period) for period in periods}
     # best[i]: cheapest description of names[i:]; the end costs nothing.
     best: list[tuple[int, list[Any]]] = [(0, [])] * (len(names) + 1)
     for start in range(len(names) - 1, -1, -1):
         rest = best[start + 1]
         cheapest = (1 + rest[0], [names[start], *rest[1]])
-        for period, count in _repetitions(names, start):
+        for period in periods:
+            count = repeats[period][start]
+            if count < (3 if period == 1 else 2):  # a pair of names is as short written out
+                continue
             unit = names[start : start + period]
             cost, entries = (1, [unit[0]]) if period == 1 else _describe(unit, known)
             rest = best[start + period * count]
@@ -42,15 +47,10 @@ def _describe(
     return best[0]
 
 
-def _repetitions(names: tuple[str, ...], start: int) -> list[tuple[int, int]]:
-    """(period, count) of every unit that repeats from `start`, with the largest count of each."""
-    found = []
-    for period in range(1, min(_MAX_PERIOD, (len(names) - start) // 2) + 1):
-        end = start + period
-        while end < len(names) and names[end] == names[end - period]:
-            end += 1
-        count = (end - start) // period
-        # A single pair of names is as short written out.
-        if count > 1 and (period > 1 or count > 2):
-            found.append((period, count))
-    return found
+def _repeats(names: tuple[str, ...], period: int) -> list[int]:
+    """At each position, how often the next `period` names stand there in a row."""
+    same = [0] * (len(names) + 1)  # names in a row that equal the one a period later
+    for start in range(len(names) - period - 1, -1, -1):
+        if names[start] == names[start + period]:
+            same[start] = same[start + 1] + 1
+    return [1 + length // period for length in same]

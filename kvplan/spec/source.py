@@ -16,6 +16,7 @@ from kvplan.errors import SpecError
 
 MAX_BYTES = 2**20
 MAX_DEPTH = 16
+_TOO_LARGE = 2**64
 
 Path_ = tuple[str | int, ...]
 Locate = Callable[[Path_], str]
@@ -187,9 +188,12 @@ class _Builder:
         if tag in ("tag:yaml.org,2002:timestamp", "tag:yaml.org,2002:merge"):
             return event.value
         try:
-            return self._scalars.construct_object(node)
+            value = self._scalars.construct_object(node)
         except (self._yaml.YAMLError, ValueError):
             return event.value
+        if isinstance(value, int) and abs(value) >= _TOO_LARGE:
+            raise self._error(event, "is too large a number")
+        return value
 
     def _error(self, event: Any, message: str) -> SpecError:
         mark = event.start_mark

@@ -25,6 +25,9 @@ from typing import Any, ClassVar, NamedTuple
 from kvplan.dtypes import CacheDTypes
 from kvplan.errors import SpecError
 
+# Far above any count in any model; keeps sums of hostile specs printable.
+MAX_VALUE = 2**50
+
 
 def doc(text: str, **options: Any) -> Any:
     """A dataclass field with the description that the JSON Schema and the docs show."""
@@ -47,12 +50,21 @@ class FieldError(SpecError):
         self.field = field_name
 
 
+def check_counts(owner: Any) -> None:
+    """Raise FieldError when an integer field of a dataclass is outside 1 .. MAX_VALUE."""
+    for item in fields(owner):
+        value = getattr(owner, item.name)
+        if isinstance(value, int) and not 1 <= value <= MAX_VALUE:
+            limit = "at least 1" if value < 1 else "at most 2^50"
+            raise FieldError(item.name, f"{item.name} is {value}, it must be {limit}")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """Base of all kinds. Every integer field must be at least 1.
+    """Base of all kinds. Every integer field lies in 1 .. MAX_VALUE.
 
     Raises:
-        FieldError: a count below 1, or counts that contradict each other.
+        FieldError: a count out of range, or counts that contradict each other.
     """
 
     kind: ClassVar[str]  # its name in a spec
@@ -62,10 +74,7 @@ class State:
     fixed: ClassVar[bool] = False  # one entry per sequence, whatever the number of tokens
 
     def __post_init__(self) -> None:
-        for item in fields(self):
-            value = getattr(self, item.name)
-            if isinstance(value, int) and not isinstance(value, bool) and value < 1:
-                raise FieldError(item.name, f"{item.name} is {value}, it must be at least 1")
+        check_counts(self)
         self.check()
 
     def check(self) -> None:

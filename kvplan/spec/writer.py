@@ -16,8 +16,8 @@ from kvplan.spec.runs import compress
 from kvplan.spec.states import State
 from kvplan.spec.vocabulary import NOTHING, PLAIN_KIND, model_words
 
-_PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_./+-]*(?: [A-Za-z0-9_./+()=,-]+)*")
-_RESERVED = {"y", "n", "yes", "no", "true", "false", "on", "off", "null", "none"}
+_PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_./+-]*(?: [A-Za-z0-9_./+()=-]+)*")
+_RESERVED = {"y", "n", "yes", "no", "true", "false", "on", "off", "null"}
 
 
 def write_spec(
@@ -31,10 +31,10 @@ def write_spec(
         header: comment lines on top.
     """
     notes = comments or {}
-    lines = [f"# {line}".rstrip() for line in header]
+    lines = [f"# {_comment(line)}".rstrip() for line in header]
 
     def put(text: str, key: str) -> None:
-        note = " ".join(notes.get(key, "").split())
+        note = _comment(notes.get(key, ""))
         lines.append(f"{text}  # {note}" if note else text)
 
     for word in model_words().values():
@@ -106,6 +106,17 @@ def _scalar(value: Any) -> str:
         return text if "e" not in text or "." in text else text.replace("e", ".0e")
     if not isinstance(value, str):
         return str(value)
-    if _PLAIN.fullmatch(value) and ", " not in value and value.lower() not in _RESERVED:
+    if _PLAIN.fullmatch(value) and value.lower() not in _RESERVED:
         return value
-    return json.dumps(value, ensure_ascii=False)
+    quoted = json.dumps(value, ensure_ascii=False)
+    return "".join(char if char.isprintable() else _escaped(char) for char in quoted)
+
+
+def _escaped(char: str) -> str:
+    """A character that YAML or a terminal takes for more than itself, as YAML escapes it."""
+    return f"\\u{ord(char):04x}" if ord(char) < 0x10000 else f"\\U{ord(char):08x}"
+
+
+def _comment(text: str) -> str:
+    """A text on one line, without what a terminal would obey."""
+    return "".join(char if char.isprintable() else "?" for char in " ".join(text.split()))
