@@ -1,0 +1,196 @@
+"""The vLLM engine: what it sets aside for a request, and what it makes of the memory it has."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kvplan.engines.layout import CacheLayout, Provenance, RankLayout, Tensor
+from kvplan.engines.request import Request
+from kvplan.engines.vllm.capacity import Plan, capacity_of, plan_pool
+from kvplan.engines.vllm.flags import split_engine_args
+from kvplan.engines.vllm.planning import FindModel, Prepared, prepare
+from kvplan.engines.vllm.reasons import reasons_of
+from kvplan.engines.vllm.refusal import Refused
+from kvplan.engines.vllm.settings import read_settings
+from kvplan.engines.vllm.versions import VERSIONS, rules_of
+from kvplan.spec.model import ModelSpec
+
+
+class VllmEngine:
+    """vLLM's planning rules; see the package for their order.
+
+    Args:
+        find_model: finds the spec of a draft model that `speculative_config` names.
+    """
+
+    name = "vllm"
+    versions = VERSIONS
+
+    def __init__(self, find_model: FindModel | None = None) -> None:
+        self._find_model = find_model
+
+    def split_args(self, text: str) -> dict[str, str]:
+        """`--engine-args` as options; see `flags.split_engine_args`.
+
+        Raises:
+            UsageError: a flag that is not in the table, or without its value.
+        """
+        return split_engine_args(text)
+
+    def layout(self, spec: ModelSpec, request: Request, version: str) -> CacheLayout:
+        """The pool that `batch` requests of `ctx` tokens need.
+
+        (batch x blocks of one request + 1 null block) x bytes per block, on every rank.
+
+        Raises:
+            UsageError: an option that vLLM does not have, or a value it cannot take.
+        """
+        rules, notes = _rules(version)
+        settings = read_settings(request, rules)
+        try:
+            made = prepare(spec, settings, self._find_model)
+        except Refused as refused:
+            return _refused(self.name, version, refused, (*notes, *settings.provenance))
+        pool = made.pool
+        blocks = request.batch * pool.request_blocks(made.load) + 1 if pool.groups else 0
+        capacity, concurrency = (
+            capacity_of(pool, made.load, blocks) if pool.groups else (None, None)
+        )
+        plan = Plan(
+            length=made.load.length, num_blocks=blocks, capacity=capacity, concurrency=concurrency
+        )
+        return _answer(self.name, version, made, plan, request, notes)
+
+    def fit(
+        self, spec: ModelSpec, request: Request, version: str, available_bytes: int
+    ) -> CacheLayout:
+        """The engine's own plan for `available_bytes` of cache memory on every rank.
+
+        Raises:
+            UsageError: an option that vLLM does not have, or a value it cannot take.
+        """
+        rules, notes = _rules(version)
+        settings = read_settings(request, rules)
+        try:
+            made = prepare(spec, settings, self._find_model)
+        except Refused as refused:
+            return _refused(self.name, version, refused, (*notes, *settings.provenance))
+        plan = plan_pool(
+            made.pool,
+            made.load,
+            settings.cache_bytes if settings.cache_bytes is not None else available_bytes,
+            override=settings.blocks_override,
+            auto_length=made.length.auto,
+        )
+        return _answer(self.name, version, made, plan, request, notes)
+
+
+def _rules(version: str) -> tuple[Any, tuple[Provenance, ...]]:
+    rules, other = rules_of(version)
+    notes = (Provenance("version", rules.version, other),) if other else ()
+    return rules, notes
+
+
+def _refused(
+    name: str, version: str, refused: Refused, notes: tuple[Provenance, ...]
+) -> CacheLayout:
+    return CacheLayout(
+        engine=name,
+        version=version,
+        ranks=(),
+        refusal=refused.shown,
+        provenance=notes,
+        figures={"fits": False},
+        reasons=(refused.why,) if refused.why else (),
+    )
+
+
+def _answer(
+    name: str,
+    version: str,
+    made: Prepared,
+    plan: Plan,
+    request: Request,
+    notes: tuple[Provenance, ...],
+) -> CacheLayout:
+    return CacheLayout(
+        engine=name,
+        version=version,
+        ranks=_ranks(made, plan, request),
+        refusal=plan.refusal,
+        provenance=(*notes, *made.provenance),
+        figures=_figures(made, plan),
+        reasons=reasons_of(made, plan.length),
+    )
+
+
+def _ranks(made: Prepared, plan: Plan, request: Request) -> tuple[RankLayout, ...]:
+    if plan.num_blocks is None:
+        return ()
+    ranks: list[RankLayout] = []
+    per_stage = []
+    for stage in range(made.pool.stages):
+        size = plan.num_blocks * made.pool.bytes_per_block(stage)
+        per_stage.append((Tensor("kv_cache", (size,), "int8", size),) if size else ())
+    for _ in range(request.dp):
+        for tensors in per_stage:
+            for _ in range(made.settings.tp):
+                ranks.append(RankLayout(len(ranks), tensors))
+    return tuple(ranks)
+
+
+def _figures(made: Prepared, plan: Plan) -> dict[str, Any]:
+    pool, load = made.pool, made.load
+    stages = range(pool.stages)
+    per_block = [pool.bytes_per_block(stage) for stage in stages]
+    needed = [pool.request_bytes(load, stage) for stage in stages]
+    return {
+        "fits": plan.refusal is None,
+        "max_model_len": plan.length,
+        "max_model_len_that_fits": plan.longest,
+        "num_blocks": plan.num_blocks,
+        "block_size": made.choice.size,
+        "page_bytes": max(
+            (run.spec.page for group in pool.groups for run in group.members), default=0
+        ),
+        "bytes_per_block": per_block,
+        "capacity_tokens": plan.capacity,
+        "max_concurrency": plan.concurrency,
+        "request_blocks": sum(group.blocks(load) for group in pool.groups),
+        "needed_bytes_one_request": max(needed, default=0),
+        "request_bytes": needed,
+        "allocated_bytes": (
+            None if plan.num_blocks is None else [plan.num_blocks * size for size in per_block]
+        ),
+        "kv_cache_layout": pool.layout,
+        "kv_cache_dtype": made.model.cache.name,
+        "max_num_batched_tokens": load.batched,
+        "in_flight_tokens": load.in_flight,
+        "groups": [
+            {
+                "kind": group.members[0].spec.kind,
+                "layers": group.layers,
+                "block_size": group.block_size,
+                "page_bytes": (
+                    sum(run.spec.page * run.count for run in group.members)
+                    if group.mixed
+                    else group.members[0].spec.page
+                ),
+                "request_blocks": group.blocks(load),
+                "members": [
+                    {
+                        "kind": run.spec.kind,
+                        "layers": run.count,
+                        "shape": run.spec.shape,
+                        "dtype": run.spec.element,
+                        "window": run.spec.window,
+                        "chunk": run.spec.chunk,
+                        "page_bytes": run.spec.page,
+                        "content_bytes": run.spec.natural_page,
+                    }
+                    for run in group.members
+                ],
+            }
+            for group in pool.groups
+        ],
+    }

@@ -1,0 +1,172 @@
+"""Facts about model families that vLLM keeps in its model classes, in one table.
+
+A family is recognised by the class name of its config (`architecture`) or by the text model's
+`model_type`; nothing here names a single checkpoint. A family that is not listed has the defaults.
+Source: vllm 0.33.0, model_executor/models/*, models/*, model_executor/models/config.py and
+transformers_utils/model_arch_config_convertor.py; the part is named behind each entry.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from kvplan.spec.model import ModelSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Family:
+    """What vLLM's class for a family adds to the spec.
+
+    Attributes:
+        sinks: attention sinks, which not every backend can serve.
+        image_prefix: image tokens see each other in both directions (mm-prefix attention).
+        attention_first: attention layers are built before the state layers.
+        latent: latent states stay compressed (MLA); otherwise they are stored as heads.
+        packed_latent: DeepSeek V4's packed rows, whatever --kv-cache-dtype asks.
+        replicates_heads: KV heads are copied when there are more ranks than heads.
+        float32_states_only: the state kernel takes no other format.
+        state_dtype: format of the recurrent matrix when neither a flag nor the config says.
+        reads_state_dtype: the config's format of the recurrent matrix counts.
+        prefill_backend: kernel family that may checkpoint states inside a prefill.
+        sm100_cache_dtype: what --kv-cache-dtype auto becomes on SM10x.
+        bfloat16_is_auto: --kv-cache-dtype bfloat16 is read as auto.
+        widest_layer: layers differ in shape, and vLLM's configuration states the largest.
+        drafts: kind of the one MTP layer that comes without a word in the config.
+        slides_over_context: a window that the config names but switches off is read anyway; it is
+            as long as the context.
+        native_cache_only: the class does not hand --kv-cache-dtype to its attention.
+        heads_free: no attention heads to divide among ranks.
+        encoder_only: embeds whole inputs at once and keeps no cache.
+        removed: the last release that had this architecture.
+    """
+
+    sinks: bool = False
+    image_prefix: bool = False
+    attention_first: bool = False
+    latent: bool = False
+    packed_latent: bool = False
+    replicates_heads: bool = True
+    float32_states_only: bool = False
+    state_dtype: str | None = None
+    reads_state_dtype: bool = False
+    prefill_backend: str | None = None
+    sm100_cache_dtype: str | None = None
+    bfloat16_is_auto: bool = False
+    widest_layer: bool = False
+    drafts: str | None = None
+    slides_over_context: bool = False
+    native_cache_only: bool = False
+    heads_free: bool = False
+    encoder_only: bool = False
+    removed: str | None = None
+
+
+_LATENT = Family(latent=True)
+
+# model_arch_config_convertor.py is_deepseek_mla; Mistral Small 4 through the Transformers backend.
+_LATENT_TYPES = (
+    "axk1", "deepseek_v2", "deepseek_v3", "deepseek_v32", "deepseek_v4", "deepseek_v41",
+    "dots3_note", "deepseek_mtp", "glm5_next", "glm5_next_text", "glm_moe_dsa", "glm4_moe_lite",
+    "kimi_k2", "kimi_linear", "longcat_flash", "pangu_ultra_moe", "bailing_hybrid", "hy_v4",
+    "mistral4", "kimi_k25", "kimi_k3",
+)  # fmt: skip
+
+_BY_TYPE: dict[str, Family] = {
+    **dict.fromkeys(_LATENT_TYPES, _LATENT),
+    "deepseek_v32": replace(_LATENT, bfloat16_is_auto=True),  # models/config.py
+    "deepseek_v4": replace(_LATENT, packed_latent=True),  # models/deepseek_v4
+    "glm_moe_dsa": replace(_LATENT, sm100_cache_dtype="fp8_e4m3", bfloat16_is_auto=False),
+    "glm5_next": replace(_LATENT, sm100_cache_dtype="fp8"),
+    "glm5_next_text": replace(_LATENT, sm100_cache_dtype="fp8"),
+    # gdn/kimi_gdn_linear_attn.py: the shared layer asserts float32 states.
+    "kimi_linear": replace(_LATENT, float32_states_only=True),
+    "kimi_k3": replace(_LATENT, prefill_backend="flashkda"),  # models/kimi_k3/nvidia/kda.py
+    "longcat_flash": replace(_LATENT, drafts="latent"),  # models/longcat_flash_mtp.py
+    # models/config.py Gemma4Config; from_layers takes the largest head.
+    **dict.fromkeys(("gemma4", "gemma4_text", "gemma4_unified_text"), Family(widest_layer=True)),
+    "mimo": Family(slides_over_context=True),  # engine/arg_utils.py: sliding_window of the config
+    "gpt_oss": Family(sinks=True, replicates_heads=False),  # models/gpt_oss.py
+    "mimo_v2": Family(sinks=True),
+    "mimo_v2_flash": Family(sinks=True),
+    "nemotron_h": Family(
+        state_dtype="float32", reads_state_dtype=True
+    ),  # models/config.py NemotronHForCausalLMConfig
+    "qwen3_next": Family(
+        prefill_backend="flashinfer", drafts="full"
+    ),  # gdn/qwen_gdn_linear_attn.py
+    **dict.fromkeys(
+        ("qwen3_5", "qwen3_5_text", "qwen3_5_moe", "qwen3_5_moe_text"),
+        Family(prefill_backend="flashinfer", reads_state_dtype=True),  # models/config.py
+    ),
+    "zamba2": Family(attention_first=True),  # models/zamba2.py builds shared attention first
+    "falcon_h1": Family(attention_first=True),
+    # models/falcon.py builds its attention without the cache options.
+    **dict.fromkeys(("falcon", "RefinedWeb", "RefinedWebModel"), Family(native_cache_only=True)),
+    "mamba": Family(heads_free=True),
+    "mamba2": Family(heads_free=True),
+    "falcon_mamba": Family(heads_free=True),
+    "bert": Family(encoder_only=True),
+}
+
+# Classes whose name decides more than the text model's type does.
+_IMAGE_PREFIX = (  # model_arch_config_convertor.py MM_PREFIX_LM_MODELS
+    "Gemma3ForConditionalGeneration",
+    "PaliGemmaForConditionalGeneration",
+    "Molmo2ForConditionalGeneration",
+    "BagelForConditionalGeneration",
+    "HfMoondream",
+    "Moondream3ForCausalLM",
+)
+
+# Architectures that a later release dropped: last release -> class names.
+_LAST_RELEASE = {  # models/registry.py
+    "0.9.2": (
+        "Phi3SmallForCausalLM",
+    ),
+    "0.10.2": (
+        "MotifForCausalLM", "Phi4FlashForCausalLM", "DonutForConditionalGeneration",
+        "MllamaForConditionalGeneration",
+    ),
+    "0.12.0": (
+        "Phi4MultimodalForCausalLM",
+    ),
+    "0.22.0": (
+        "JAISLMHeadModel",
+    ),
+    "0.23.0": (
+        "ErnieModel", "ErnieForSequenceClassification", "ErnieForTokenClassification",
+        "InternLM2VEForCausalLM", "QWenLMHeadModel", "QwenVLForConditionalGeneration",
+        "InternLMForCausalLM", "XverseForCausalLM", "Dots1ForCausalLM", "BambaForCausalLM",
+        "MiniMaxForCausalLM", "MiniMaxText01ForCausalLM", "MiniMaxM1ForCausalLM",
+        "MiniMaxVL01ForConditionalGeneration", "BaiChuanForCausalLM", "BaichuanForCausalLM",
+        "Tarsier2ForConditionalGeneration",
+    ),
+    "0.24.0": (
+        "AquilaModel", "AquilaForCausalLM", "Grok1ModelForCausalLM", "Grok1ForCausalLM",
+        "TarsierForConditionalGeneration", "MantisForConditionalGeneration",
+        "MusicFlamingoForConditionalGeneration", "AyaVisionForConditionalGeneration",
+    ),
+    "0.25.0": (
+        "TeleChatForCausalLM", "PersimmonForCausalLM", "FuyuForCausalLM",
+    ),
+    "0.26.0": (
+        "Plamo2ForCausalLM", "OuroForCausalLM",
+    ),
+    "0.28.0": (
+        "ArcticForCausalLM", "ChameleonForConditionalGeneration", "Cheers",
+        "CheersForConditionalGeneration", "Fairseq2LlamaForCausalLM",
+        "FireRedLIDForConditionalGeneration", "GritLM", "HCXVisionForCausalLM", "MPTForCausalLM",
+        "MptForCausalLM", "RWForCausalLM", "StableLMEpochForCausalLM", "PrithviGeoSpatialMAE",
+    ),
+}  # fmt: skip
+_REMOVED = {name: release for release, names in _LAST_RELEASE.items() for name in names}
+
+
+def family_of(spec: ModelSpec) -> Family:
+    """The family a spec belongs to."""
+    family = _BY_TYPE.get(spec.model_type or "", Family())
+    if spec.architecture in _IMAGE_PREFIX or spec.image_attention == "bidirectional":
+        family = replace(family, image_prefix=True)
+    if spec.architecture in _REMOVED:
+        family = replace(family, removed=_REMOVED[spec.architecture])
+    return family

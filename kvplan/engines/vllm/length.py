@@ -1,0 +1,94 @@
+"""max_model_len: what a checkpoint allows, and what vLLM makes of the length asked for.
+
+    derived   the config's own length, times the rope factor for the types that scale it
+    default   derived; LongRoPE models start at their original length; 2048 if the config has none
+    -1, auto  the derived length, later cut to what the memory holds
+
+Source: vllm 0.33.0, config/model.py _get_and_verify_max_len.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kvplan.engines.vllm.refusal import Refused
+from kvplan.engines.vllm.settings import Settings
+from kvplan.spec.model import ModelSpec
+
+# Types whose max_position_embeddings is scaled already.
+_ALREADY_SCALED = (
+    "default", "su", "longrope", "llama3", "yarn", "deepseek_yarn", "deepseek_llama_scaling",
+)  # fmt: skip
+_WITHOUT_LENGTH = 2048
+
+
+@dataclass(frozen=True, slots=True)
+class Length:
+    """The length vLLM plans for.
+
+    Attributes:
+        tokens: max_model_len.
+        auto: cut it to what the memory holds.
+        why: the rule that settled it, None when it was given.
+    """
+
+    tokens: int
+    auto: bool
+    why: str | None
+
+
+def settle_length(spec: ModelSpec, settings: Settings) -> Length:
+    """The length vLLM plans for.
+
+    Raises:
+        Refused: a length that the checkpoint does not allow.
+    """
+    asked = settings.length
+    derived = derived_length(spec)
+    if derived is None:
+        if asked == -1:
+            raise Refused(
+                "ValueError",
+                "max_model_len must be a positive integer, got int: -1. "
+                "Example: max_model_len=2048",
+            )
+        if asked is not None:
+            return Length(asked, False, None)
+        return Length(_WITHOUT_LENGTH, False, "config/model.py: the config names no length")
+    if asked is None or asked == -1:
+        rope = spec.rope
+        if rope is not None and rope.type == "longrope" and rope.original_max_context:
+            why = "config/model.py: LongRoPE models start at their original length"
+            return Length(rope.original_max_context, asked == -1, why)
+        return Length(int(derived), asked == -1, "config/model.py: the checkpoint's length")
+    if asked > derived and not settings.long_length_allowed:
+        raise Refused("ValueError", _too_long(asked, derived))
+    return Length(asked, False, None)
+
+
+def derived_length(spec: ModelSpec) -> float | None:
+    """The longest length the checkpoint allows, None if its config names none."""
+    if spec.max_context is None:
+        return None
+    rope = spec.rope
+    scaled = (
+        rope is not None
+        and rope.factor is not None
+        and rope.type not in _ALREADY_SCALED
+        and "gemma3" not in (spec.model_type or "")
+    )
+    factor = rope.factor if scaled and rope is not None and rope.factor is not None else 1.0
+    return spec.max_context * factor
+
+
+def _too_long(asked: int, derived: float) -> str:
+    shown = f"max_position_embeddings={derived}"
+    return (
+        f"User-specified max_model_len ({asked}) is greater than the derived max_model_len "
+        f"({shown} or model_max_length=None in model's config.json). To allow overriding this "
+        "maximum, set the env var VLLM_ALLOW_LONG_MAX_MODEL_LEN=1. "
+        "VLLM_ALLOW_LONG_MAX_MODEL_LEN must be used with extreme caution. If the model uses "
+        "relative position encoding (RoPE), positions exceeding derived_max_model_len lead to "
+        "nan. If the model uses absolute position encoding, positions exceeding "
+        "derived_max_model_len will cause a CUDA array out-of-bounds error."
+    )

@@ -1,0 +1,207 @@
+"""From a spec and a request to a pool: the whole pipeline of one model under one set of options."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from kvplan.engines.layout import Provenance
+from kvplan.engines.vllm import dtype as dtypes
+from kvplan.engines.vllm.blocks import BlockChoice, choose_block_size
+from kvplan.engines.vllm.capacity import Pool
+from kvplan.engines.vllm.checks import (
+    check_architecture,
+    check_draft,
+    check_formats,
+    check_parallelism,
+)
+from kvplan.engines.vllm.families import family_of
+from kvplan.engines.vllm.groups import form_groups, merge_equal
+from kvplan.engines.vllm.kv_layout import check_expressible, is_block_outermost, resolve
+from kvplan.engines.vllm.layers import Kind, Run, kinds_of, runs_of
+from kvplan.engines.vllm.length import Length, settle_length
+from kvplan.engines.vllm.model import Model, build_model, caches_prefixes, is_encoder_decoder
+from kvplan.engines.vllm.settings import Settings
+from kvplan.engines.vllm.slots import slots_of
+from kvplan.engines.vllm.specs import SLIDING, SLIDING_LATENT, Load
+from kvplan.errors import UsageError
+from kvplan.spec import states as kept
+from kvplan.spec.model import ModelSpec
+
+FindModel = Callable[[str], ModelSpec]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """Everything that does not depend on how much memory there is.
+
+    Attributes:
+        settings, model, choice: the options, the model under them, its block size.
+        pool: groups and bytes per block.
+        load: one request of the settled length.
+        length: how that was settled.
+        hybrid: windows are freed (hybrid KV cache manager).
+        provenance: every value vLLM chose by itself.
+    """
+
+    settings: Settings
+    model: Model
+    choice: BlockChoice
+    pool: Pool
+    load: Load
+    length: Length
+    hybrid: bool
+    provenance: tuple[Provenance, ...]
+
+
+def prepare(spec: ModelSpec, settings: Settings, find_model: FindModel | None) -> Prepared:
+    """Walk the pipeline up to the pool.
+
+    Raises:
+        Refused: vLLM would not start.
+        UsageError: a draft model that cannot be found.
+    """
+    family = family_of(spec)
+    check_architecture(spec, family, settings)
+    length = settle_length(spec, settings)
+    model = build_model(spec, settings)
+    check_parallelism(model)
+    check_formats(model)
+    kinds = _all_kinds(model, find_model)
+    slots = [slot for kind in kinds for slot in kind.slots]
+    # DeepSeek's sparse backends repack the cache for every later layer.
+    model = replace(model, cache=_repacked(model, kinds))
+    caches = caches_prefixes(model)
+    caches_states = caches and any(slot.shapes is not None for slot in slots)
+    choice = choose_block_size(model, slots, caches_states=caches_states)
+    runs = runs_of(model, kinds, choice, length.tokens, caches_states=caches_states)
+    runs = _with_retained(runs, model)
+    hybrid = not _hybrid_disabled(model)
+    layout = resolve(slots, runs, settings.layout) if runs else "LBNHC"
+    groups = form_groups(
+        runs, settings.rules, hybrid=hybrid, block_outermost=is_block_outermost(layout)
+    )
+    check_expressible(layout, groups)
+    pool = Pool(tuple(groups), layout, settings.pp, settings.rules)
+    tokens, why = settings.batched_tokens_for(
+        length.tokens, chunked_prefill=not is_encoder_decoder(spec)
+    )
+    load = Load(
+        length=length.tokens,
+        in_flight=tokens * (
+            settings.concurrent_batches if settings.rules.in_flight_batches else 1
+        ),
+        batched=tokens,
+        dcp=settings.dcp,
+        caches_states=caches_states,
+        state_blocks_follow_length=settings.rules.state_blocks_follow_length,
+    )  # fmt: skip
+    notes = _provenance(settings, model, choice, length, layout, caches, (tokens, why))
+    return Prepared(
+        settings=settings, model=model, choice=choice, pool=pool, load=load, length=length,
+        hybrid=hybrid, provenance=notes,
+    )  # fmt: skip
+
+
+def _all_kinds(model: Model, find_model: FindModel | None) -> tuple[Kind, ...]:
+    spec, speculation = model.spec, model.settings.speculation
+    kinds = kinds_of(model, spec.layers, on_last_stage=False)
+    if speculation is None:
+        return kinds
+    if speculation.has_draft_layers:
+        return kinds + _draft_kinds(model)
+    if speculation.method == "draft_model":
+        if find_model is None or speculation.model is None:
+            raise UsageError(
+                "speculative method 'draft_model' needs the draft model's spec",
+                hint="name a model that kvplan knows, or a path, as speculative_config.model",
+            )
+        draft_spec = find_model(speculation.model)
+        check_draft(spec, draft_spec)
+        draft = build_model(draft_spec, model.settings)
+        return kinds + kinds_of(draft, draft_spec.layers, on_last_stage=True)
+    if speculation.method in ("ngram", "ngram_gpu", "suffix"):
+        return kinds
+    raise UsageError(
+        f"speculative method {speculation.method!r} is not modelled",
+        hint="ngram, suffix, mtp and draft_model are",
+    )
+
+
+def _draft_kinds(model: Model) -> tuple[Kind, ...]:
+    """The layers of multi-token prediction, on the last stage."""
+    spec, wanted = model.spec, model.family.drafts
+    if spec.draft_layers:
+        return kinds_of(model, spec.draft_layers, on_last_stage=True)
+    attention = {"full": kept.FullAttention, "latent": kept.LatentAttention}.get(wanted or "")
+    every = (state for states in spec.kinds.values() for state in states)
+    state = next((s for s in every if attention is not None and isinstance(s, attention)), None)
+    if state is None:
+        raise UsageError(
+            f"{spec.name} has no layers of multi-token prediction",
+            hint="write draft_layers in the spec, or another speculative method",
+        )
+    counts = (*[0] * (model.settings.pp - 1), 1)
+    return (Kind("draft", slots_of(model, (state,), skipped=False), counts),)
+
+
+def _repacked(model: Model, kinds: tuple[Kind, ...]) -> dtypes.CacheDType:
+    for kind in kinds:
+        for slot in kind.slots:
+            if slot.dtype.name == "fp8_ds_mla" and model.cache.name != "fp8_ds_mla":
+                return slot.dtype
+    return model.cache
+
+
+def _hybrid_disabled(model: Model) -> bool:
+    settings = model.settings
+    chunked = any(isinstance(s, kept.ChunkedAttention) for s in model.spec.states())
+    drafting = settings.speculation is not None and settings.speculation.is_eagle_like
+    if chunked and (drafting or not settings.chunked_local_hybrid):
+        return True
+    return bool(settings.hybrid_disabled)
+
+
+def _with_retained(runs: list[Run], model: Model) -> list[Run]:
+    """Multi-module drafting keeps further tokens below every window."""
+    speculation = model.settings.speculation
+    modules = len(model.spec.draft_layers)
+    if speculation is None or not speculation.has_draft_layers or modules < 2:
+        return runs
+    extra = speculation.tokens - 1
+    return merge_equal(
+        Run(replace(run.spec, extra_retained=extra), run.counts)
+        if run.spec.kind in (SLIDING, SLIDING_LATENT)
+        else run
+        for run in runs
+    )
+
+
+def _provenance(
+    settings: Settings,
+    model: Model,
+    choice: BlockChoice,
+    length: Length,
+    layout: str,
+    caches: bool,
+    tokens: tuple[int, str | None],
+) -> tuple[Provenance, ...]:
+    source = f"vllm {settings.rules.version} "
+    notes = list(settings.provenance)
+
+    def note(option: str, value: object, origin: str | None) -> None:
+        if origin is not None:
+            notes.append(Provenance(option, str(value), source + origin))
+
+    note("max_model_len", length.tokens, length.why)
+    note("max_num_batched_tokens", *tokens)
+    if settings.cache_dtype.strip().lower() == "auto" or model.cache.origin:
+        held = model.cache.name if model.cache.name != "auto" else model.dtype
+        note("kv_cache_dtype", held, model.cache.origin or "config/cache.py: the model's format")
+    if choice.why:
+        note("block_size", choice.size, f"platforms/interface.py: {choice.why}")
+    if settings.prefix_caching is None:
+        note("enable_prefix_caching", str(caches).lower(), "config/model.py")
+    if settings.layout is None:
+        note("kv_cache_layout", layout, "v1/attention/backends/utils.py")
+    return tuple(notes)
