@@ -51,20 +51,13 @@ class TransformersEngine:
         cache = builder.build(run)
         tensors = cache.tensors()
         ranks = tuple(RankLayout(rank, tensors) for rank in range(request.tp))
-        next_run = Run(
-            batch=run.batch,
-            tokens=run.tokens + 1,
-            prefill=run.prefill,
-            chunk=run.chunk,
-            encoder_tokens=run.encoder_tokens,
-        )
         figures = {
             "cache_layers": cache.classes,
             "prefill": run.prefill,
             "bytes": cache.bytes * request.tp,
             "storage_bytes": cache.held * request.tp,
             "storage_bytes_after_decode": builder.build(run.decoded()).held * request.tp,
-            "next_token_bytes": (builder.build(next_run).bytes - cache.bytes) * request.tp,
+            "next_token_bytes": (builder.build(run.next_step()).bytes - cache.bytes) * request.tp,
             "needed_bytes_one_request": peak_held(
                 builder, run_of(spec, request, builder.options, batch=1)
             ),

@@ -79,7 +79,7 @@ def _windows(builder: Builder, cache: Cache, run: Run) -> Iterator[str]:
             f"a sliding layer keeps window - 1 = {listed} tokens, because the next token brings "
             "its own"
         )
-    after = builder.build(run.decoded())
+    after = builder.build(run.next_step())
     if windows and run.last_pass > 1 and cache.held > after.held:
         yield (
             f"right after the prefill {cache.held:,} bytes are held, because what a sliding layer "

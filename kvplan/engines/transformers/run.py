@@ -58,6 +58,16 @@ class Run:
             encoder_tokens=self.encoder_tokens,
         )
 
+    def next_step(self) -> Run:
+        """One decode step later."""
+        return Run(
+            batch=self.batch,
+            tokens=self.tokens + 1,
+            prefill=self.prefill,
+            chunk=self.chunk,
+            encoder_tokens=self.encoder_tokens,
+        )
+
     def at(self, tokens: int) -> Run:
         """The same generation when it held `tokens` tokens."""
         return Run(
