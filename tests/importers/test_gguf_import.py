@@ -250,6 +250,9 @@ def test_llama_4_keeps_chunks_of_8192_that_no_key_names(load: Any) -> None:
 
     assert states(load("llama4").spec) == [(chunked,), (chunked,), (chunked,), (FULL,)] * 2
     assert states(load("llama4", {"attention.sliding_window": 0}).spec) == [(FULL,)] * 8
+    other = load("llama4", {"attention.chunk_size": 4096})
+    assert states(other.spec)[0] == (ChunkedAttention(kv_heads=4, head_dim=128, chunk=4096),)
+    assert ids(other) == ["llama-cpp-differs"]
 
 
 def test_window_that_llama_cpp_does_not_use_is_the_models_all_the_same(load: Any) -> None:
@@ -271,7 +274,7 @@ def test_exaone_4_window_by_number_of_layers(load: Any) -> None:
 
 def test_window_without_a_pattern_is_refused_where_the_file_must_list_it(load: Any) -> None:
     """MiMo V2 has no period in the code."""
-    with pytest.raises(ImportRefused, match="mimo2.attention.sliding_window_pattern is missing"):
+    with pytest.raises(ImportRefused, match=r"mimo2\.attention\.sliding_window_pattern is missing"):
         load("mimo2", {"attention.sliding_window": 128})
 
 
@@ -348,6 +351,26 @@ def test_glm_without_indexer_types_is_told_by_its_context(load: Any) -> None:
     assert {len(kept) for kept in states(five)} == {2}
     owners = [layer for layer, kept in enumerate(states(later)) if len(kept) == 2]
     assert owners == [0, 1, 2, 6, 10]
+
+
+def test_latents_of_sliding_layers_are_smaller_and_kept_for_the_window(load: Any) -> None:
+    """dots3-note: 256 + 64 elements for 1,024 tokens, also in the layers of prediction."""
+    extra = MLA | {
+        "block_count": 4,
+        "attention.head_count": [16, 8, 16, 8],
+        "attention.sliding_window": 1024,
+        "attention.sliding_window_pattern": [False, True, False],
+        "attention.kv_lora_rank_swa": 256,
+        "attention.key_length_mla_swa": 192,
+        "attention.value_length_mla_swa": 128,
+        "attention.indexer.key_length": 128,
+        "attention.indexer.types": [True, False, False],
+        "nextn_predict_layers": 1,
+    }
+    spec = load("dots3note", extra).spec
+
+    window = CompressedLatent(head_dim=320, window=1024, heads=8)
+    assert states(spec) == [(LATENT, Indexer(head_dim=128)), (window,), (LATENT,), (window,)]
 
 
 def test_deepseek_v4_compresses_by_layer(load: Any) -> None:
@@ -589,7 +612,7 @@ def test_unknown_architecture_with_a_shaping_key_is_refused(
 
 def test_known_architecture_refuses_a_shaping_key_it_does_not_read(load: Any) -> None:
     """Which layers of a Qwen2 slide stands in no GGUF key."""
-    with pytest.raises(ImportRefused, match="qwen2.attention.sliding_window is 4096"):
+    with pytest.raises(ImportRefused, match=r"qwen2\.attention\.sliding_window is 4096"):
         load("qwen2", {"attention.sliding_window": 4096})
 
 
@@ -649,7 +672,7 @@ def test_files_that_are_no_models_say_what_they_are(
 
 
 def test_split_model_whose_other_parts_are_elsewhere(tmp_path: Path) -> None:
-    """The first part holds the metadata; only the parameters stay unknown, and a warning says so."""
+    """The first part holds the metadata; only the parameters stay unknown, as a warning says."""
     metadata = {"general.architecture": "llama", "split.no": 0, "split.count": 2}
     metadata |= {f"llama.{key}": value for key, value in HEADS.items()}
     path = write_gguf(tmp_path / "m-00001-of-00002.gguf", metadata)

@@ -26,6 +26,7 @@ class Window:
         chunk: chunks of `size` tokens instead of a window.
         built_in: tokens that llama.cpp takes whatever the file says.
         unused: llama.cpp keeps every token all the same.
+        draft: layers of multi-token prediction slide too.
     """
 
     period: int | None = None
@@ -37,6 +38,7 @@ class Window:
     chunk: bool = False
     built_in: int | None = None
     unused: bool = False
+    draft: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,7 +147,7 @@ _LAYOUTS = {
     "deepseek32": Architecture(latent="plain", indexer="every"),
     "glm-dsa": Architecture(latent="plain", indexer="listed"),
     "hy_v4": Architecture(latent="plain", indexer="listed"),
-    "dots3note": Architecture(latent="sliding", indexer="listed", window=_LISTED),
+    "dots3note": Architecture(latent="sliding", indexer="listed", window=Window(draft=True)),
     "deepseek4": Architecture(compressed=True, window=Window(every=True)),
     "minimax-m3": Architecture(indexer="after_dense"),
     # recurrent

@@ -29,11 +29,11 @@ _SWA = ("attention.key_length_swa", "attention.value_length_swa")
 
 @dataclass(frozen=True, slots=True)
 class Heads:
-    """Query and KV heads of every layer, 0 for layers without; `common` is the usual count.
+    """Query and KV heads of every layer, 0 for layers without; `common` is the model's count.
 
     Attributes:
         query, kv: per layer.
-        common: query heads of most layers, None in a model without attention.
+        common: query heads of the first layer that has any, None in a model without attention.
         origin: where the KV heads stand.
     """
 
@@ -43,7 +43,7 @@ class Heads:
     origin: str
 
     def own(self, layer: int) -> int | None:
-        """The layer's query heads where they differ from the usual count."""
+        """The layer's query heads where they differ from the common count."""
         return None if self.query[layer] == self.common else self.query[layer]
 
 
@@ -75,8 +75,7 @@ def read_heads(keys: Keys, total: int, *, attention: bool) -> Heads:
             )
     if attention and not any(kv):
         keys.refuse(KV_HEADS, "is 0 in every layer of a model with attention")
-    counts = [heads for heads in query if heads]
-    common = max(sorted(set(counts)), key=counts.count) if counts else None
+    common = next((heads for heads in query if heads), None)
     return Heads(query, kv, common, origin)
 
 

@@ -88,6 +88,8 @@ def _read_by(row: Architecture | None) -> re.Pattern[str]:
     parts = []
     if row.window:
         parts.append(r"attention\.sliding_window(_pattern)?|attention\.(key|value)_length_swa")
+    if row.window and row.window.chunk:
+        parts.append(r"attention\.chunk_size")
     if row.latent or row.compressed:
         parts.append(r"attention\.(q|kv)_lora_rank|attention\.(key|value)_length_mla")
     if row.latent == "sliding":

@@ -83,7 +83,7 @@ def read_layers(keys: Keys, row: Architecture, trunk: int, total: int) -> tuple[
         if mask[layer] and recurrence:
             states.append(recurrent_state(keys, recurrence, heads.query))
             origin = (*origin, how)
-        if has_attention and indexed[layer]:
+        if has_attention and indexed[layer] and not slides.slides[layer]:
             states.append(Indexer(head_dim=keys.required(INDEX_DIM)))
             origin = (*origin, keys.full(INDEX_DIM), index_origin)
         layers.append(Layer(tuple(states), origin))

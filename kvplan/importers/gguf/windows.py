@@ -2,7 +2,8 @@
 
 The file gives the window (`attention.sliding_window`) and sometimes the layers
 (`attention.sliding_window_pattern`: one bool per layer, or a period); the rest is the rule of the
-architecture's row. Layers of multi-token prediction slide only where a pattern lists them.
+architecture's row. Layers of multi-token prediction slide only where a pattern lists them
+or the row says so.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from kvplan.importers.gguf.architectures import Window
 from kvplan.importers.gguf.keys import BUILD, RULE, Keys
 
 SIZE, PATTERN = "attention.sliding_window", "attention.sliding_window_pattern"
+CHUNK = "attention.chunk_size"  # Ollama's own conversion of Llama 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +58,15 @@ def windows(keys: Keys, rule: Window | None, trunk: int, total: int) -> Windows:
 
 
 def _size(keys: Keys, rule: Window, trunk: int) -> tuple[int | None, str]:
-    size = keys.number(SIZE, minimum=0 if rule.optional or rule.chunk else 1)
+    key = CHUNK if rule.chunk and keys.raw(SIZE) is None else SIZE
+    size = keys.number(key, minimum=0 if rule.optional or rule.chunk else 1)
     if size == 0:
         return None, ""
     if size is not None:
         if rule.built_in not in (None, size):
             keys.warn(
                 "llama-cpp-differs",
-                f"{keys.full(SIZE)} is {size}, {BUILD} takes {rule.built_in} whatever it says",
+                f"{keys.full(key)} is {size}, {BUILD} takes {rule.built_in} whatever it says",
             )
         if rule.size_layers not in (None, trunk):
             keys.warn(
@@ -71,7 +74,7 @@ def _size(keys: Keys, rule: Window, trunk: int) -> tuple[int | None, str]:
                 f"{keys.full(SIZE)} is {size}, {BUILD} uses it only in a model of"
                 f" {rule.size_layers} layers and keeps every token here",
             )
-        return size, keys.full(SIZE)
+        return size, keys.full(key)
     if rule.size is not None and rule.size_layers in (None, trunk):
         return rule.size, f"{rule.size} tokens: {RULE}"
     if not rule.optional:
@@ -89,7 +92,7 @@ def _layers(keys: Keys, rule: Window, trunk: int, total: int) -> tuple[tuple[boo
         keys.refuse(PATTERN, "is missing, so the layers that keep a window are not known")
     if listed is not None and (rule.period is None or not isinstance(listed, int)):
         pattern = [bool(item) for item in keys.array(PATTERN, (trunk, total))]
-        return (*pattern, *[False] * (total - len(pattern))), keys.full(PATTERN)
+        return (*pattern, *[rule.draft] * (total - len(pattern))), keys.full(PATTERN)
     # A number is a period, 0 stands for all layers.
     period = keys.number(PATTERN, minimum=0)
     first = "first" if rule.dense_first else "last"
