@@ -607,7 +607,8 @@ def test_unknown_architecture_with_a_shaping_key_is_refused(
         load("newmodel", {key: value})
 
     assert f"newmodel.{key} is" in caught.value.message
-    assert "kinds:" in str(caught.value.hint)
+    assert "kinds: {full: {kind: full, " in str(caught.value.hint)
+    assert "for 8 layers" in str(caught.value.hint)
 
 
 def test_known_architecture_refuses_a_shaping_key_it_does_not_read(load: Any) -> None:

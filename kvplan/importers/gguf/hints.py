@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 from kvplan.importers.gguf.architectures import Architecture
-from kvplan.importers.gguf.keys import Keys, brief
+from kvplan.importers.gguf.keys import MAX_NUMBER, Keys, brief
 from kvplan.importers.gguf_values import Value
 
 # Never a matter of the cache, though some sound like it (`rope_pattern`, `moe_latent_size`).
@@ -62,7 +62,7 @@ def check_hints(keys: Keys, row: Architecture | None) -> None:
             keys.refuse(
                 name,
                 f"is {brief(value)}: it may shape the cache, its meaning is not known for {what}",
-                hint=_SPEC_LINES,
+                hint=_spec_lines(keys),
             )
     if row is None and isinstance(keys.raw("attention.head_count_kv"), tuple):
         counts = keys.array("attention.head_count_kv", (keys.required("block_count"),))
@@ -70,15 +70,24 @@ def check_hints(keys: Keys, row: Architecture | None) -> None:
             keys.refuse(
                 "attention.head_count_kv",
                 f"is {brief(counts)}: what these keep is not known for an unknown architecture",
-                hint=_SPEC_LINES,
+                hint=_spec_lines(keys),
             )
 
 
-_SPEC_LINES = """write what each layer keeps as a spec, for example
-  kinds:
-    full: {kind: full, kv_heads: 8, head_dim: 128}
-    local: {kind: sliding, kv_heads: 8, head_dim: 128, window: 4096}
-  layers: [{repeat: 8, of: [{repeat: 3, of: local}, full]}]"""
+def _spec_lines(keys: Keys) -> str:
+    """The part of a spec to write by hand, in one line, with this file's numbers where it has any."""
+
+    def known(key: str) -> str:
+        value = keys.raw(key)
+        return str(value) if type(value) is int and 0 < value <= MAX_NUMBER else "?"
+
+    heads, dim = known("attention.head_count_kv"), known("attention.key_length")
+    return (
+        "write what each layer keeps as a spec, such as "
+        f"kinds: {{full: {{kind: full, kv_heads: {heads}, head_dim: {dim}}}, "
+        f"local: {{kind: sliding, kv_heads: {heads}, head_dim: {dim}, window: ?}}}} and "
+        f"layers: [{{repeat: ?, of: [local, full]}}] for {known('block_count')} layers"
+    )
 
 
 def _read_by(row: Architecture | None) -> re.Pattern[str]:
