@@ -112,7 +112,8 @@ class Pool:
 def refusal(spec: ModelSpec, family: Family) -> str | None:
     """The layer type that the paged cache does not take, in its own words, else None."""
     for kind in layer_types(spec, family).values():
-        if kind not in ("full_attention", "sliding_attention"):
+        # Layers that keep nothing have a type of their own in the config; pool_of answers for them.
+        if kind not in ("full_attention", "sliding_attention", "dummy"):
             return f"ValueError: Invalid layer type: {kind}"
     return None
 

@@ -8,7 +8,7 @@ from kvplan.engines.request import Request
 from kvplan.engines.transformers import TransformersEngine
 from kvplan.errors import UsageError
 from kvplan.spec.model import ModelSpec
-from kvplan.spec.states import ChunkedAttention, FullAttention, SlidingAttention
+from kvplan.spec.states import ChunkedAttention, FullAttention, SharedCache, SlidingAttention
 
 ENGINE = TransformersEngine()
 FULL = FullAttention(kv_heads=4, head_dim=256)
@@ -105,6 +105,19 @@ def test_each_rank_has_its_heads() -> None:
     layout = ENGINE.layout(PLAIN, Request(ctx=256, tp=2, options=paged()))
 
     assert [rank.bytes for rank in layout.ranks] == [3 * 2 * 2 * 256 * 2 * 256 * 26] * 2
+
+
+def test_layers_that_share_a_cache_are_not_modelled() -> None:
+    """The library pages them by their own type; kvplan does not guess at it."""
+    shared = ModelSpec(
+        name="shared",
+        dtype="bfloat16",
+        kinds={"full": (FULL,), "shared": (SharedCache(reads="full"),)},
+        layers=("full", "shared"),
+    )
+
+    with pytest.raises(UsageError, match="not modelled in the paged cache"):
+        ENGINE.layout(shared, Request(ctx=10, options=paged()))
 
 
 def test_4_57_is_not_modelled() -> None:
