@@ -75,7 +75,7 @@ def check_hints(keys: Keys, row: Architecture | None) -> None:
 
 
 def _spec_lines(keys: Keys) -> str:
-    """The part of a spec to write by hand, in one line, with this file's numbers where it has any."""
+    """The part of a spec to write by hand, in one line, with the numbers of this file."""
 
     def known(key: str) -> str:
         value = keys.raw(key)
