@@ -32,7 +32,7 @@ dims = st.sampled_from([1, 16, 64, 80, 128, 192])
 maybe = lambda strategy: st.none() | strategy  # noqa: E731  (reads as a type)
 
 _HEADS = {"kv_heads": heads, "head_dim": dims, "v_head_dim": maybe(dims)}
-_CONV = {"conv_kernel": maybe(st.integers(1, 8)), "dtype": maybe(st.sampled_from(["bf16", "fp32"]))}
+_CONV = {"conv_kernel": st.integers(1, 8), "dtype": maybe(st.sampled_from(["bf16", "fp32"]))}
 
 attention_states = st.one_of(
     st.builds(FullAttention, **_HEADS),

@@ -15,7 +15,7 @@ from math import prod
 from typing import ClassVar
 
 from kvplan.dtypes import DTYPES, CacheDTypes, DType, find_dtype
-from kvplan.spec.states import FieldError, State, doc
+from kvplan.spec.states import MAX_VALUE, FieldError, State, doc
 
 
 def _format(field_name: str, name: str | None, otherwise: DType) -> DType:
@@ -48,6 +48,8 @@ class RecurrentState(State):
     def check(self) -> None:
         _format("dtype", self.dtype, _FLOAT32)
         _format("conv_dtype", self.conv_dtype, _FLOAT32)
+        if self.conv_channels and self.conv_kernel is None and not self.conv_elements:
+            raise FieldError("conv_kernel", f"conv_kernel of a {self.kind} state is missing")
 
     @property
     def conv_channels(self) -> int:
@@ -317,11 +319,13 @@ class GenericRecurrent(RecurrentState):
     shape: tuple[int, ...] = doc("shape of the recurrent matrix", default=())
 
     def check(self) -> None:
-        RecurrentState.check(self)
         if any(size < 1 for size in self.shape):
             raise FieldError("shape", f"shape {list(self.shape)} has a size below 1")
+        if self.matrix_elements > MAX_VALUE:
+            raise FieldError("shape", "shape has more than 2^50 elements")
         if (self.channels is None) != (self.conv_kernel is None):
             raise FieldError("channels", "channels and conv_kernel come together")
+        RecurrentState.check(self)
         if not self.shape and self.channels is None:
             raise FieldError("shape", "neither a shape nor a convolution: the layer keeps nothing")
 
