@@ -142,7 +142,7 @@ class _Builder:
         y = self._yaml
         if event.anchor is not None:
             raise self._error(event, f"anchor &{event.anchor} is not allowed; write the value out")
-        if event.tag is not None and event.tag != "!":
+        if event.tag is not None:
             raise self._error(event, f"tag {event.tag} is not allowed")
         if isinstance(event, y.ScalarEvent):
             self._place(event, self._scalar(event))
