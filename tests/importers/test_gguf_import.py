@@ -264,6 +264,14 @@ def test_window_that_llama_cpp_does_not_use_is_the_models_all_the_same(load: Any
     assert states(load("phi3", {"attention.sliding_window": 0}).spec) == [(FULL,)] * 8
 
 
+def test_window_that_the_converter_drops_is_asked_for(load: Any) -> None:
+    """StarCoder2 slides, its file does not say so: counted in full, with a warning."""
+    imported = load("starcoder2")
+
+    assert states(imported.spec) == [(FULL,)] * 8
+    assert ids(imported) == ["window-not-in-file"]
+
+
 def test_exaone_4_window_by_number_of_layers(load: Any) -> None:
     """64 layers without a key: 4096 by llama.cpp's rule; fewer: full attention."""
     big = load("exaone4", {"block_count": 64}).spec
@@ -554,9 +562,18 @@ def test_t5_decoder_also_keeps_the_encoders_output(load: Any) -> None:
 
 def test_encoders_keep_nothing_and_say_so(load: Any) -> None:
     """0 bytes are never silent."""
-    for imported in (load("bert"), load("llama", {"attention.causal": False})):
-        assert bytes_at(imported.spec, 1000) == 0
-        assert ids(imported) == ["bidirectional-model"]
+    imported = load("bert")
+
+    assert bytes_at(imported.spec, 1000) == 0
+    assert ids(imported) == ["bidirectional-model"]
+
+
+def test_decoder_used_in_both_directions_is_counted_with_a_warning(load: Any) -> None:
+    """An embedding model with a decoder's architecture gets that architecture's cache."""
+    imported = load("qwen2", {"attention.causal": False})
+
+    assert states(imported.spec) == [(FULL,)] * 8
+    assert ids(imported) == ["bidirectional-model"]
 
 
 def test_looped_stack_has_a_cache_per_loop(load: Any) -> None:

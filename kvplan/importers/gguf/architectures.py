@@ -8,7 +8,7 @@ layer. A name in neither is unknown.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 
@@ -27,6 +27,7 @@ class Window:
         built_in: tokens that llama.cpp takes whatever the file says.
         unused: llama.cpp keeps every token all the same.
         draft: layers of multi-token prediction slide too.
+        dropped: the converter writes no window for models of this architecture that have one.
     """
 
     period: int | None = None
@@ -39,6 +40,7 @@ class Window:
     built_in: int | None = None
     unused: bool = False
     draft: bool = False
+    dropped: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,7 +140,7 @@ _LAYOUTS = {
     "llama": Architecture(window=_NOT_USED, headless=True),
     "phi3": Architecture(window=_NOT_USED),
     "phimoe": Architecture(window=_NOT_USED),
-    "starcoder2": Architecture(window=_NOT_USED),
+    "starcoder2": Architecture(window=replace(_NOT_USED, dropped=True)),
     # latent attention
     "deepseek2": Architecture(latent="plain"),
     "mistral4": Architecture(latent="plain"),
@@ -188,16 +190,16 @@ PLAIN = (
     "deepseek2-ocr", "dots1", "ernie4_5", "ernie4_5-moe", "exaone", "falcon", "gemma", "glm4",
     "glm4moe", "gpt2", "gptj", "gptneox", "granite", "granitemoe", "grok", "grovemoe",
     "hunyuan-dense", "hunyuan-moe", "hunyuan_vl", "hy_v3", "internlm2", "jais", "jais2",
-    "maincoder", "minicpm", "minimax-m2", "mistral3", "mpt", "nemotron", "olmo", "olmoe",
-    "openelm", "orion", "paddleocr", "pangu-embedded", "phi2", "plamo", "pockettts", "qwen",
-    "qwen2", "qwen2moe", "qwen2vl", "qwen3", "qwen3moe", "qwen3tts", "qwen3vl", "qwen3vlmoe",
-    "refact", "seed_oss", "smollm3", "stablelm", "starcoder", "talkie", "xverse",
+    "llama-embed", "maincoder", "minicpm", "minimax-m2", "mistral3", "mpt", "nemotron", "olmo",
+    "olmoe", "openelm", "orion", "paddleocr", "pangu-embedded", "phi2", "plamo", "pockettts",
+    "qwen", "qwen2", "qwen2moe", "qwen2vl", "qwen3", "qwen3moe", "qwen3tts", "qwen3vl",
+    "qwen3vlmoe", "refact", "seed_oss", "smollm3", "stablelm", "starcoder", "talkie", "xverse",
 )  # fmt: skip
 
 # Encoders, and diffusion models that attend to the whole text at every step.
 BIDIRECTIONAL = (
     "bert", "dream", "eurobert", "gemma-embedding", "jina-bert-v2", "jina-bert-v3", "llada",
-    "llada-moe", "llama-embed", "modern-bert", "neo-bert", "nomic-bert", "nomic-bert-moe",
+    "llada-moe", "modern-bert", "neo-bert", "nomic-bert", "nomic-bert-moe",
     "rnd1", "t5encoder",
 )  # fmt: skip
 

@@ -38,8 +38,14 @@ def read_layers(keys: Keys, row: Architecture, trunk: int, total: int) -> tuple[
     Raises:
         ImportRefused: a fact is missing, or facts contradict each other.
     """
-    if not row.keeps or keys.switch("attention.causal") is False:
-        return _nothing(keys, row, total)
+    if not row.keeps:
+        return _nothing(keys, total)
+    if keys.switch("attention.causal") is False:
+        keys.warn(
+            "bidirectional-model",
+            f"{keys.full('attention.causal')} is false: every token attends to all others, so the"
+            f" cache that {BUILD} allocates for this architecture serves no later step",
+        )
     recurrence = row.recurrence
     heads = read_heads(
         keys, total, attention=recurrence is None or recurrence.layers not in ("all",)
@@ -92,24 +98,15 @@ def read_layers(keys: Keys, row: Architecture, trunk: int, total: int) -> tuple[
     return layers, heads
 
 
-def _nothing(keys: Keys, row: Architecture, total: int) -> tuple[list[Layer], Heads]:
-    if row.keeps:
-        origin = keys.full("attention.causal")
-        keys.warn(
-            "bidirectional-model",
-            f"{origin} is false: every token attends to all others, so nothing is kept between"
-            f" steps; {BUILD} allocates a cache for this architecture all the same",
-        )
-    else:
-        origin = f"attention in both directions: {RULE}"
-        keys.warn(
-            "bidirectional-model",
-            "every token attends to all others (an encoder or a diffusion model), so nothing is"
-            " kept between steps",
-        )
+def _nothing(keys: Keys, total: int) -> tuple[list[Layer], Heads]:
+    keys.warn(
+        "bidirectional-model",
+        "every token attends to all others (an encoder or a diffusion model), so nothing is kept"
+        " between steps",
+    )
     query = keys.per_layer("attention.head_count", total) or (0,) * total
     heads = Heads(query, (0,) * total, next((count for count in query if count), None), "")
-    return [Layer((), (origin,))] * total, heads
+    return [Layer((), (f"attention in both directions: {RULE}",))] * total, heads
 
 
 def _compressed(keys: Keys, row: Architecture, heads: Heads, trunk: int, total: int) -> list[Layer]:

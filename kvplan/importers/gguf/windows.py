@@ -79,6 +79,12 @@ def _size(keys: Keys, rule: Window, trunk: int) -> tuple[int | None, str]:
         return rule.size, f"{rule.size} tokens: {RULE}"
     if not rule.optional:
         keys.refuse(SIZE, "is missing", hint="this architecture has layers that keep a window")
+    if rule.dropped:
+        keys.warn(
+            "window-not-in-file",
+            f"{keys.full(SIZE)} is absent, {BUILD}'s converter drops it: a model of this"
+            " architecture may keep a window only, the figure is that of every token",
+        )
     return None, ""
 
 
