@@ -15,11 +15,12 @@ if TYPE_CHECKING:
 
 # name -> module and class; loaded when asked for.
 _ENGINES: dict[str, tuple[str, str]] = {
+    "logical": ("kvplan.engines.logical_layout", "LogicalEngine"),
     "transformers": ("kvplan.engines.transformers.engine", "TransformersEngine"),
     "vllm": ("kvplan.engines.vllm.engine", "VllmEngine"),
 }
 
-ENGINE_NAMES = ("logical", *_ENGINES)
+ENGINE_NAMES = tuple(_ENGINES)
 
 
 def find_engine(text: str) -> tuple[Engine, str]:

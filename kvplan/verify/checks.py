@@ -96,14 +96,12 @@ class RankReport:
         device: what it ran on, and what that device reported.
         checks: its checks.
         notes: sentences that explain figures without being a check.
-        also: ranks whose tensors are the same, so that these checks stand for them too.
     """
 
     rank: int
     device: Mapping[str, Any]
     checks: tuple[Check, ...]
     notes: tuple[str, ...] = ()
-    also: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,42 +131,40 @@ class Verification:
 
 
 def over_ranks(reports: Sequence[RankReport]) -> tuple[Check, ...]:
-    """Each check once, its figures summed over the ranks that it stands for.
+    """Each check once, its figures summed over the ranks.
 
     A sum is ok when every rank is; it has failed when one has.
     """
-    by_name: dict[str, list[tuple[Check, int]]] = {}
+    by_name: dict[str, list[Check]] = {}
     for report in reports:
         for check in report.checks:
-            by_name.setdefault(check.name, []).append((check, 1 + len(report.also)))
+            by_name.setdefault(check.name, []).append(check)
     return tuple(_sum(found) for found in by_name.values())
 
 
-def _sum(found: Sequence[tuple[Check, int]]) -> Check:
-    first = found[0][0]
-    if len(found) == 1 and found[0][1] == 1:
-        return first
-    verdicts = [check.ok for check, _ in found]
+def _sum(found: Sequence[Check]) -> Check:
+    if len(found) == 1:
+        return found[0]
+    verdicts = [check.ok for check in found]
     ok = False if False in verdicts else None if None in verdicts else True
-    worst = next((check for check, _ in found if check.ok is ok), first)
-    ranks = sum(times for _, times in found)
+    telling = next(check for check in found if check.ok is ok)
     return Check(
-        name=first.name,
-        predicted=_total((check.predicted, times) for check, times in found),
-        measured=_total((check.measured, times) for check, times in found),
-        difference=_total((check.difference, times) for check, times in found),
-        tolerance=_total((check.tolerance, times) for check, times in found),
+        name=telling.name,
+        predicted=_total(check.predicted for check in found),
+        measured=_total(check.measured for check in found),
+        difference=_total(check.difference for check in found),
+        tolerance=_total(check.tolerance for check in found),
         ok=ok,
-        why=f"{ranks} ranks: {worst.why}",
-        unit=first.unit,
+        why=f"{len(found)} ranks: {telling.why}",
+        unit=telling.unit,
     )
 
 
-def _total(figures: Iterable[tuple[Figure, int]]) -> Any:
-    """The sum of `figure x times`; None when one is no number."""
+def _total(figures: Iterable[Figure]) -> Any:
+    """The sum; None when one of them is no number."""
     total: int | float = 0
-    for figure, times in figures:
+    for figure in figures:
         if not isinstance(figure, int | float):
             return None
-        total += figure * times
+        total += figure
     return total
