@@ -97,6 +97,8 @@ class Catalogue:
         )
         if len(entries) > 1:
             names = sorted(entry.name for entry in entries)
+            if len(set(names)) < len(names):  # only their files tell them apart
+                names = sorted(entry.document.name for entry in entries)
             raise UnknownModelError(
                 f"{query!r} is the name of {len(names)} models",
                 candidates=names,

@@ -15,6 +15,7 @@ from functools import cache
 from typing import Any
 from zlib import crc32
 
+from kvplan.errors import SpecError
 from kvplan.spec.source import Document, decode, parse_yaml, read_bytes
 
 INDEX_NAME = "index.json"
@@ -67,12 +68,19 @@ class SpecFolder:
         return parse_yaml(decode(data, full), full)
 
     def compile(self) -> str:
-        """The text of a fresh index: a JSON object, one line per file."""
+        """The text of a fresh index: a JSON object, one line per file.
+
+        Raises:
+            SpecError: a file that is no spec.
+        """
+        from kvplan.spec.reader import read_spec
+
         lines = []
         for name in sorted(self._stats()):
             data, full = self._read(name), self._full(name)
-            document = parse_yaml(decode(data, full), full).data
-            entry = {"size": len(data), "crc32": crc32(data), "doc": document}
+            document = parse_yaml(decode(data, full), full)
+            read_spec(document)  # places are not compiled, so neither is what would need them
+            entry = {"size": len(data), "crc32": crc32(data), "doc": document.data}
             lines.append(f"{json.dumps(name)}: {json.dumps(entry)}")
         return "{\n" + ",\n".join(lines) + "\n}\n"
 
@@ -97,8 +105,17 @@ class SpecFolder:
         return changed
 
     def _stats(self) -> dict[str, os.stat_result]:
-        with os.scandir(self.path) as found:
-            return {item.name: item.stat() for item in found if item.name.endswith(_SUFFIXES)}
+        """The spec files of the folder; hidden ones are editors' own."""
+        try:
+            with os.scandir(self.path) as found:
+                return {
+                    item.name: item.stat()
+                    for item in found
+                    if item.name.endswith(_SUFFIXES) and not item.name.startswith(".")
+                }
+        except OSError as error:
+            where = error.filename or self.path
+            raise SpecError(f"cannot be read: {error.strerror}", where=where) from None
 
     def _full(self, name: str) -> str:
         return os.path.join(self.path, name)
