@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from kvplan.engines.layout import CacheLayout, Provenance, RankLayout, Tensor
@@ -15,6 +16,23 @@ from kvplan.engines.vllm.settings import read_settings
 from kvplan.engines.vllm.versions import VERSIONS, rules_of
 from kvplan.spec.model import ModelSpec
 
+# The engine's own figures by the contract's names.
+FIGURES = (
+    "num_blocks", "block_size", "page_bytes", "capacity_tokens", "max_concurrency",
+    "needed_bytes_one_request",
+)  # fmt: skip
+
+
+def find_by_name(name: str) -> ModelSpec:
+    """The spec of a model by its name or path.
+
+    Raises:
+        KvplanError: nothing answers to the name.
+    """
+    from kvplan.load import load_model
+
+    return load_model(name).spec
+
 
 class VllmEngine:
     """vLLM's planning rules; see the package for their order.
@@ -26,7 +44,7 @@ class VllmEngine:
     name = "vllm"
     versions = VERSIONS
 
-    def __init__(self, find_model: FindModel | None = None) -> None:
+    def __init__(self, find_model: FindModel = find_by_name) -> None:
         self._find_model = find_model
 
     def split_args(self, text: str) -> dict[str, str]:
@@ -59,7 +77,7 @@ class VllmEngine:
         plan = Plan(
             length=made.load.length, num_blocks=blocks, capacity=capacity, concurrency=concurrency
         )
-        return _answer(self.name, version, made, plan, request, notes)
+        return _answer(self.name, version, made, plan, request, notes, null_block=True)
 
     def fit(
         self, spec: ModelSpec, request: Request, version: str, available_bytes: int
@@ -82,7 +100,7 @@ class VllmEngine:
             override=settings.blocks_override,
             auto_length=made.length.auto,
         )
-        return _answer(self.name, version, made, plan, request, notes)
+        return _answer(self.name, version, made, plan, request, notes, null_block=False)
 
 
 def _rules(version: str) -> tuple[Any, tuple[Provenance, ...]]:
@@ -100,7 +118,7 @@ def _refused(
         ranks=(),
         refusal=refused.shown,
         provenance=notes,
-        figures={"fits": False},
+        figures={"fits": False, **dict.fromkeys(FIGURES)},
         reasons=(refused.why,) if refused.why else (),
     )
 
@@ -112,6 +130,8 @@ def _answer(
     plan: Plan,
     request: Request,
     notes: tuple[Provenance, ...],
+    *,
+    null_block: bool,
 ) -> CacheLayout:
     return CacheLayout(
         engine=name,
@@ -120,7 +140,7 @@ def _answer(
         refusal=plan.refusal,
         provenance=(*notes, *made.provenance),
         figures=_figures(made, plan),
-        reasons=reasons_of(made, plan.length),
+        reasons=reasons_of(made, replace(made.load, length=plan.length), null_block=null_block),
     )
 
 

@@ -43,7 +43,7 @@ class Family:
     sinks: bool = False
     image_prefix: bool = False
     attention_first: bool = False
-    latent: bool = False
+    latent: bool = True
     packed_latent: bool = False
     replicates_heads: bool = True
     float32_states_only: bool = False
@@ -61,30 +61,25 @@ class Family:
     removed: str | None = None
 
 
-_LATENT = Family(latent=True)
-
-# model_arch_config_convertor.py is_deepseek_mla; Mistral Small 4 through the Transformers backend.
-_LATENT_TYPES = (
-    "axk1", "deepseek_v2", "deepseek_v3", "deepseek_v32", "deepseek_v4", "deepseek_v41",
-    "dots3_note", "deepseek_mtp", "glm5_next", "glm5_next_text", "glm_moe_dsa", "glm4_moe_lite",
-    "kimi_k2", "kimi_linear", "longcat_flash", "pangu_ultra_moe", "bailing_hybrid", "hy_v4",
-    "mistral4", "kimi_k25", "kimi_k3",
-)  # fmt: skip
+_PLAIN = Family()
 
 _BY_TYPE: dict[str, Family] = {
-    **dict.fromkeys(_LATENT_TYPES, _LATENT),
-    "deepseek_v32": replace(_LATENT, bfloat16_is_auto=True),  # models/config.py
-    "deepseek_v4": replace(_LATENT, packed_latent=True),  # models/deepseek_v4
-    "glm_moe_dsa": replace(_LATENT, sm100_cache_dtype="fp8_e4m3", bfloat16_is_auto=False),
-    "glm5_next": replace(_LATENT, sm100_cache_dtype="fp8"),
-    "glm5_next_text": replace(_LATENT, sm100_cache_dtype="fp8"),
+    # model_arch_config_convertor.py is_deepseek_mla lists who keeps a latent; classes that vLLM has
+    # only through the Transformers backend keep it too, so the exceptions are the shorter list.
+    "minicpm3": Family(latent=False),
+    "deepseek_v32": Family(bfloat16_is_auto=True),  # models/config.py
+    "deepseek_v4": Family(packed_latent=True),  # models/deepseek_v4
+    "glm_moe_dsa": Family(sm100_cache_dtype="fp8_e4m3"),
+    "glm5_next": Family(sm100_cache_dtype="fp8"),
+    "glm5_next_text": Family(sm100_cache_dtype="fp8"),
     # gdn/kimi_gdn_linear_attn.py: the shared layer asserts float32 states.
-    "kimi_linear": replace(_LATENT, float32_states_only=True),
-    "kimi_k3": replace(_LATENT, prefill_backend="flashkda"),  # models/kimi_k3/nvidia/kda.py
-    "longcat_flash": replace(_LATENT, drafts="latent"),  # models/longcat_flash_mtp.py
+    "kimi_linear": Family(float32_states_only=True),
+    "longcat_flash": Family(drafts="latent"),  # models/longcat_flash_mtp.py
     # models/config.py Gemma4Config; from_layers takes the largest head.
     **dict.fromkeys(("gemma4", "gemma4_text", "gemma4_unified_text"), Family(widest_layer=True)),
-    "mimo": Family(slides_over_context=True),  # engine/arg_utils.py: sliding_window of the config
+    # engine/arg_utils.py: the config's sliding_window, whatever its remote class would do with it.
+    "mimo": Family(slides_over_context=True),
+    "phi3_v": Family(slides_over_context=True),
     "gpt_oss": Family(sinks=True, replicates_heads=False),  # models/gpt_oss.py
     "mimo_v2": Family(sinks=True),
     "mimo_v2_flash": Family(sinks=True),
@@ -109,6 +104,10 @@ _BY_TYPE: dict[str, Family] = {
 }
 
 # Classes whose name decides more than the text model's type does.
+_BY_CLASS = {
+    # models/kimi_k3/nvidia/kda.py; its text model calls itself kimi_linear.
+    "KimiK3ForConditionalGeneration": Family(prefill_backend="flashkda"),
+}
 _IMAGE_PREFIX = (  # model_arch_config_convertor.py MM_PREFIX_LM_MODELS
     "Gemma3ForConditionalGeneration",
     "PaliGemmaForConditionalGeneration",
@@ -164,7 +163,7 @@ _REMOVED = {name: release for release, names in _LAST_RELEASE.items() for name i
 
 def family_of(spec: ModelSpec) -> Family:
     """The family a spec belongs to."""
-    family = _BY_TYPE.get(spec.model_type or "", Family())
+    family = _BY_CLASS.get(spec.architecture or "") or _BY_TYPE.get(spec.model_type or "", _PLAIN)
     if spec.architecture in _IMAGE_PREFIX or spec.image_attention == "bidirectional":
         family = replace(family, image_prefix=True)
     if spec.architecture in _REMOVED:

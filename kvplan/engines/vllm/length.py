@@ -19,6 +19,7 @@ from kvplan.spec.model import ModelSpec
 _ALREADY_SCALED = (
     "default", "su", "longrope", "llama3", "yarn", "deepseek_yarn", "deepseek_llama_scaling",
 )  # fmt: skip
+_LONG = ("longrope", "su")  # the second is the first one's old name
 _WITHOUT_LENGTH = 2048
 
 
@@ -57,7 +58,7 @@ def settle_length(spec: ModelSpec, settings: Settings) -> Length:
         return Length(_WITHOUT_LENGTH, False, "config/model.py: the config names no length")
     if asked is None or asked == -1:
         rope = spec.rope
-        if rope is not None and rope.type == "longrope" and rope.original_max_context:
+        if rope is not None and rope.type in _LONG and rope.original_max_context:
             why = "config/model.py: LongRoPE models start at their original length"
             return Length(rope.original_max_context, asked == -1, why)
         return Length(int(derived), asked == -1, "config/model.py: the checkpoint's length")

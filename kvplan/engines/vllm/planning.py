@@ -54,7 +54,7 @@ class Prepared:
     provenance: tuple[Provenance, ...]
 
 
-def prepare(spec: ModelSpec, settings: Settings, find_model: FindModel | None) -> Prepared:
+def prepare(spec: ModelSpec, settings: Settings, find_model: FindModel) -> Prepared:
     """Walk the pipeline up to the pool.
 
     Raises:
@@ -103,7 +103,7 @@ def prepare(spec: ModelSpec, settings: Settings, find_model: FindModel | None) -
     )  # fmt: skip
 
 
-def _all_kinds(model: Model, find_model: FindModel | None) -> tuple[Kind, ...]:
+def _all_kinds(model: Model, find_model: FindModel) -> tuple[Kind, ...]:
     spec, speculation = model.spec, model.settings.speculation
     kinds = kinds_of(model, spec.layers, on_last_stage=False)
     if speculation is None:
@@ -111,10 +111,10 @@ def _all_kinds(model: Model, find_model: FindModel | None) -> tuple[Kind, ...]:
     if speculation.has_draft_layers:
         return kinds + _draft_kinds(model)
     if speculation.method == "draft_model":
-        if find_model is None or speculation.model is None:
+        if speculation.model is None:
             raise UsageError(
-                "speculative method 'draft_model' needs the draft model's spec",
-                hint="name a model that kvplan knows, or a path, as speculative_config.model",
+                "vllm speculative_config lacks the draft model's name",
+                hint='write "model": a name that kvplan knows, or a path',
             )
         draft_spec = find_model(speculation.model)
         check_draft(spec, draft_spec)

@@ -118,6 +118,13 @@ def read_settings(request: Request, rules: Rules) -> Settings:
         notes.append(
             Provenance("gpu", DEFAULT_GPU, "kvplan: no device named; kernels as on Hopper")
         )
+    if request.with_draft and value("speculative_config") is None:
+        raise UsageError(
+            "vllm has draft layers only with speculative decoding",
+            hint="give --engine-args \"--speculative-config '{...}'\" instead of draft layers",
+        )
+    if "gpu_memory_utilization" not in values:
+        notes.append(_noted("gpu_memory_utilization", rules.gpu_memory_utilization, rules))
     async_scheduling = value("async_scheduling")
     if async_scheduling is None:
         async_scheduling = rules.async_scheduling
@@ -125,7 +132,7 @@ def read_settings(request: Request, rules: Rules) -> Settings:
     return Settings(
         rules=rules,
         gpu=gpu,
-        length=_agreed("max_model_len", values.get("max_model_len"), request.ctx),
+        length=_length(values.get("max_model_len"), request, notes),
         model_dtype=value("dtype"),
         cache_dtype=_cache_dtype(values.get("kv_cache_dtype"), request),
         tp=_ranks("tensor_parallel_size", values, request.tp),
@@ -160,10 +167,18 @@ def _noted(name: str, value: object, rules: Rules) -> Provenance:
     return Provenance(name, str(value).lower(), f"vllm {rules.version} {FLAGS[name].origin}")
 
 
-def _agreed(name: str, flag: int | None, asked: int | None) -> int | None:
-    if flag is None or asked is None or flag == asked:
-        return asked if flag is None else flag
-    raise UsageError(f"{name} is {flag} among vllm's options and {asked} in the request")
+def _length(flag: int | None, request: Request, notes: list[Provenance]) -> int | None:
+    """The engine's own flag stands where ctx says something else: it is the more specific word."""
+    if flag is not None and flag != -1 and flag < 1:
+        raise UsageError(f"vllm max_model_len is {flag}, it must be at least 1, or -1 for auto")
+    if flag is None:
+        if request.ctx is not None and request.ctx < 1:
+            raise UsageError(f"ctx is {request.ctx}, it must be at least 1")
+        return request.ctx
+    if request.ctx not in (None, flag) and flag != -1:
+        why = f"kvplan: vllm's own flag stands above a ctx of {request.ctx:,}"
+        notes.append(Provenance("max_model_len", str(flag), why))
+    return flag
 
 
 def _ranks(name: str, values: dict[str, Any], asked: int) -> int:
