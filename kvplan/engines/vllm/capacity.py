@@ -63,6 +63,15 @@ class Pool:
         """Bytes that one request needs on a rank of this stage."""
         return self.request_blocks(load, stage) * self.bytes_per_block(stage)
 
+    def charged_bytes(self, load: Load, stage: int) -> int:
+        """Bytes that the start-up check of this version charges one request with."""
+        if self.rules.fit_check == "first_group":
+            return self.groups[0].blocks_on(stage, load) * self.bytes_per_block(stage)
+        if self.rules.fit_check == "layers":
+            runs = (run for group in self.groups for run in group.members)
+            return sum(run.spec.page * run.counts[stage] * run.spec.blocks(load) for run in runs)
+        return self.request_bytes(load, stage)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
@@ -124,6 +133,9 @@ def plan_pool(
 
 def capacity_of(pool: Pool, load: Load, blocks: int) -> tuple[int, float]:
     """(tokens, concurrency) of the log line for a pool of this many blocks."""
+    if not pool.rules.hybrid_groups:
+        tokens = blocks * min(group.block_size for group in pool.groups)
+        return tokens, tokens / load.length
     concurrency = blocks / pool.request_blocks(load)
     if pool.rules.capacity_from_concurrency:
         return int(concurrency * load.length), concurrency
@@ -141,7 +153,7 @@ def _checked(pool: Pool, load: Load, stage: int, usable: int) -> tuple[str | Non
             f"backend, despite its name). {_SEE}",
             0,
         )
-    needed = pool.request_bytes(load, stage)
+    needed = pool.charged_bytes(load, stage)
     if needed <= usable:
         return None, None
     longest = longest_request(pool, load, stage, usable)
@@ -170,7 +182,7 @@ def longest_request(pool: Pool, load: Load, stage: int, usable: int) -> int:
     """The longest request, up to the load's own length, whose blocks fit into `usable` bytes."""
 
     def fits(length: int) -> bool:
-        return pool.request_bytes(replace(load, length=length), stage) <= usable
+        return pool.charged_bytes(replace(load, length=length), stage) <= usable
 
     low, high = 1, load.length
     if not fits(low):

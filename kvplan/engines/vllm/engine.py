@@ -179,6 +179,9 @@ def _figures(made: Prepared, plan: Plan) -> dict[str, Any]:
         "request_blocks": sum(group.blocks(load) for group in pool.groups),
         "needed_bytes_one_request": max(needed, default=0),
         "request_bytes": needed,
+        "charged_bytes": [pool.charged_bytes(load, stage) for stage in stages]
+        if pool.groups
+        else [],
         "allocated_bytes": (
             None if plan.num_blocks is None else [plan.num_blocks * size for size in per_block]
         ),

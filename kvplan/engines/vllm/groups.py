@@ -188,7 +188,8 @@ def _buckets(runs: list[Run]) -> list[list[Run]]:
 def _split(buckets: list[list[Run]], rules: Rules) -> list[Group]:
     sizes = [sum(run.count for run in bucket) for bucket in buckets]
     width = min(sizes)
-    if rules.widen_close_buckets and max(sizes) < width * 1.5:
+    ratio = rules.close_bucket_ratio
+    if ratio is not None and max(sizes) < width * ratio:
         width = max(sizes)
     groups = []
     for bucket, size in zip(buckets, sizes, strict=True):

@@ -76,7 +76,7 @@ def prepare(spec: ModelSpec, settings: Settings, find_model: FindModel) -> Prepa
     choice = choose_block_size(model, slots, caches_states=caches_states)
     runs = runs_of(model, kinds, choice, length.tokens, caches_states=caches_states)
     runs = _with_retained(runs, model)
-    hybrid = not _hybrid_disabled(model)
+    hybrid = settings.rules.hybrid_groups and not _hybrid_disabled(model)
     layout = resolve(slots, runs, settings.layout) if runs else "LBNHC"
     groups = form_groups(
         runs, settings.rules, hybrid=hybrid, block_outermost=is_block_outermost(layout)

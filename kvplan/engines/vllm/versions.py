@@ -1,13 +1,17 @@
 """The vLLM versions whose cache rules are known, and what differs between them, as data.
 
-0.33.0 was followed through its own planning code; 0.32.0 has the same byte rules; 0.19.0 and
-0.11.2 were read only. Any other version is answered with the rules of the nearest known one.
+0.33.0 was followed through its own planning code; 0.32.0 has the same byte rules; older ones were
+read in their releases (v1/core/kv_cache_utils.py, v1/kv_cache_interface.py, config/model.py,
+engine/arg_utils.py; before 0.8.0 worker/worker.py and executor/). Each entry of the table states
+what a release does otherwise than the next newer one. Any other version is answered with the rules
+of the nearest known one.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from kvplan.errors import UsageError
 
@@ -23,8 +27,8 @@ class Rules:
         reserves_null_block: the fit check plans without the pool's null block.
         capacity_from_concurrency: the log's token figure is int(concurrency x length); before,
             it was blocks // groups x the smallest block size.
-        widen_close_buckets: groups take the largest bucket's width when it is below 1.5 x the
-            smallest's; before, always the smallest bucket's.
+        close_bucket_ratio: groups take the largest bucket's width when it is below this times the
+            smallest's; None: always the smallest bucket's.
         unifies_pages: layers with unequal pages are brought to one size.
         pads_pages: a page that does not divide the largest one is padded; before, an error.
         checkpoint_blocks: state kernels that checkpoint inside a prefill take one block more.
@@ -32,6 +36,11 @@ class Rules:
             mamba block of the request, not a fixed number.
         async_scheduling: default of --async-scheduling.
         prefix_caching_of_hybrids: hybrid models cache prefixes by default.
+        hybrid_groups: layers of several kinds get groups of their own; before, windows were stored
+            like full attention, and concurrency was tokens of the pool / length.
+        fit_check: what the start-up check charges a request: the blocks of all `groups`; the bytes
+            of all `layers`, without what a group's narrower members waste; the blocks of the
+            `first_group` alone; or, before V1, whether the pool holds `pool_tokens` enough.
     """
 
     version: str
@@ -39,39 +48,74 @@ class Rules:
     in_flight_batches: bool = True
     reserves_null_block: bool = True
     capacity_from_concurrency: bool = True
-    widen_close_buckets: bool = True
+    close_bucket_ratio: float | None = 1.5
     unifies_pages: bool = True
     pads_pages: bool = True
     checkpoint_blocks: bool = True
     state_blocks_follow_length: bool = False
     async_scheduling: bool = True
     prefix_caching_of_hybrids: bool = True
+    hybrid_groups: bool = True
+    fit_check: str = "groups"
 
 
-_OLD = {
-    "gpu_memory_utilization": 0.9,
-    "in_flight_batches": False,
-    "reserves_null_block": False,
-    "capacity_from_concurrency": False,
-    "pads_pages": False,
-    "checkpoint_blocks": False,
-}
+# Newest first: (version, what it does otherwise than the entry above).
+_CHANGES: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("0.33.0", {}),
+    ("0.32.0", {}),
+    ("0.31.0", {}),
+    ("0.30.0", {}),
+    ("0.29.0", {}),
+    ("0.28.0", {"reserves_null_block": False, "checkpoint_blocks": False}),
+    ("0.27.0", {"prefix_caching_of_hybrids": False}),
+    ("0.26.0", {}),
+    ("0.25.0", {"in_flight_batches": False}),
+    ("0.24.0", {}),
+    ("0.23.0", {"pads_pages": False}),
+    ("0.22.0", {}),
+    ("0.21.0", {}),
+    ("0.20.0", {"capacity_from_concurrency": False}),
+    ("0.19.0", {"gpu_memory_utilization": 0.9}),
+    ("0.18.0", {"fit_check": "first_group"}),
+    ("0.17.1", {"close_bucket_ratio": 1.25}),
+    ("0.16.0", {}),
+    ("0.15.1", {}),
+    ("0.14.1", {"state_blocks_follow_length": True}),
+    ("0.13.0", {"fit_check": "layers"}),
+    ("0.12.0", {}),
+    ("0.11.2",
+     {"close_bucket_ratio": None, "unifies_pages": False, "async_scheduling": False}),
+    ("0.11.0", {}),
+    ("0.10.2", {}),
+    ("0.10.0", {}),
+    ("0.9.2", {}),
+    ("0.9.1", {"hybrid_groups": False}),
+    ("0.9.0", {}),
+    ("0.8.5", {}),
+    ("0.8.3", {}),
+    ("0.8.1", {}),
+    ("0.7.3", {"fit_check": "pool_tokens"}),
+    ("0.6.6.post1", {}),
+    ("0.6.3.post1", {}),
+    ("0.5.4", {}),
+    ("0.4.0", {}),
+    ("0.2.4", {}),
+)  # fmt: skip
 
-# Newest first.
-_KNOWN: tuple[Rules, ...] = (
-    Rules(version="0.33.0"),
-    Rules(version="0.32.0"),
-    Rules(version="0.19.0", **_OLD),  # type: ignore[arg-type]
-    Rules(
-        version="0.11.2",
-        widen_close_buckets=False,
-        unifies_pages=False,
-        state_blocks_follow_length=True,
-        async_scheduling=False,
-        prefix_caching_of_hybrids=False,
-        **_OLD,  # type: ignore[arg-type]
-    ),
-)
+# The newest release whose default engine was V0; later ones fell back to it for what V1 lacked.
+NEWEST_V0 = "0.7.3"
+
+
+def _known() -> tuple[Rules, ...]:
+    rules = Rules(version=_CHANGES[0][0])
+    found = []
+    for version, changes in _CHANGES:
+        rules = replace(rules, version=version, **changes)
+        found.append(rules)
+    return tuple(found)
+
+
+_KNOWN = _known()
 
 VERSIONS: tuple[str, ...] = tuple(rules.version for rules in _KNOWN)
 
