@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from kvplan.dtypes import CacheDTypes, DType, parse_dtype
 from kvplan.errors import UsageError
+from kvplan.record import Record
 from kvplan.spec.model import ModelSpec
+from kvplan.units import MAX_COUNT
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class Request(Record):
     """One question about a model's cache.
 
     Attributes:
@@ -23,6 +23,9 @@ class Request:
         with_draft: count the layers of multi-token prediction too.
         tp, pp, dp, dcp: ranks of tensor, pipeline, data and decode context parallelism.
         options: an engine's own flags by their own names, without dashes in front.
+
+    Raises:
+        UsageError: a count that is no whole number between 1 and 2^40.
     """
 
     ctx: int | None = None
@@ -36,7 +39,16 @@ class Request:
     pp: int = 1
     dp: int = 1
     dcp: int = 1
-    options: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, str] = {}  # noqa: RUF012 - replaced, never changed
+
+    def __post_init__(self) -> None:
+        for name in ("ctx", "batch", "encoder_tokens", "tp", "pp", "dp", "dcp"):
+            value = getattr(self, name)
+            optional = name in ("ctx", "encoder_tokens")
+            if value is None and optional:
+                continue
+            if type(value) is not int or not 1 <= value <= MAX_COUNT:
+                raise UsageError(f"{name} {value!r} is not a whole number in 1 .. 2^40")
 
 
 def context_of(spec: ModelSpec, request: Request) -> int:
@@ -75,7 +87,9 @@ def cache_dtypes(spec: ModelSpec, request: Request) -> CacheDTypes:
     """
     model = model_dtype(spec)
 
-    def chosen(text: str, what: str) -> DType:
+    def chosen(text: str | None, what: str) -> DType:
+        if text is None:
+            text, what = request.dtype, "--dtype"
         if text.strip().lower() != "auto":
             return parse_dtype(text, what)
         if spec.kv_dtype:
@@ -87,13 +101,16 @@ def cache_dtypes(spec: ModelSpec, request: Request) -> CacheDTypes:
             )
         return model
 
-    k = chosen(request.dtype_k or request.dtype, "--dtype-k" if request.dtype_k else "--dtype")
-    v = chosen(request.dtype_v or request.dtype, "--dtype-v" if request.dtype_v else "--dtype")
+    k, v = chosen(request.dtype_k, "--dtype-k"), chosen(request.dtype_v, "--dtype-v")
     # A cache option is the best evidence left of the model's own format when the spec is silent;
     # only states that follow the model would use it, and a plain 16- or 32-bit format is needed.
     own = model or (k if k.name in ("bfloat16", "float16", "float32") else None)
     if own is None:
-        follows = any(getattr(state, "conv_elements", 0) for state in spec.states())
+        follows = any(
+            getattr(state, "conv_elements", 0) and getattr(state, "conv_dtype", None) is None
+            for states in spec.kinds.values()
+            for state in states
+        )
         if follows:
             raise UsageError(
                 f"{spec.name} does not say which format it runs in, and its convolution states follow it",

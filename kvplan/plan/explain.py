@@ -8,7 +8,6 @@ t of them: sum(t) = n(n+1)/2. The ratio is exactly (2n+1)/3, often given as 2n/3
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -136,7 +135,7 @@ def _rebuilt(result: SizeResult, change: Change) -> int | None:
                 return None
             changed.append(other)
         kinds[name] = tuple(changed)
-    variant = replace(spec, kinds=kinds)
+    variant = spec.replaced(kinds=kinds)
     return size(variant, request=result.request).logical.bytes_per_sequence
 
 

@@ -8,7 +8,6 @@ Costs never fall when batch or context grow, so each inverse is exact: one more 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import NamedTuple
 
 from kvplan.engines import find_engine
@@ -62,7 +61,7 @@ def fit(model: LoadedModel, request: Request, available_bytes: int, engine: str 
         KvplanError: an unknown engine, or a request it cannot answer.
     """
     logical = logical_cache(model.spec, request)
-    asked = replace(request, ctx=logical.ctx)
+    asked = request.replaced(ctx=logical.ctx)
     cost = _LogicalCost(model.spec) if engine == LOGICAL else _EngineCost(model.spec, engine)
     plan = cost.plan(asked, available_bytes)
     needed = cost.bytes(asked)
@@ -78,8 +77,8 @@ def fit(model: LoadedModel, request: Request, available_bytes: int, engine: str 
         max_batch, max_ctx = own["max_batch_at_ctx"], own["max_ctx_at_batch"]
         holds = max_batch is None or max_batch >= asked.batch
     else:
-        max_batch = largest(lambda batch: enough(replace(asked, batch=batch)), MAX_COUNT)
-        max_ctx = largest(lambda tokens: enough(replace(asked, ctx=tokens)), ctx_limit)
+        max_batch = largest(lambda batch: enough(asked.replaced(batch=batch)), MAX_COUNT)
+        max_ctx = largest(lambda tokens: enough(asked.replaced(ctx=tokens)), ctx_limit)
         holds = enough(asked)
     return Fit(
         model=model,
@@ -141,6 +140,6 @@ class _EngineCost:
         for tp in range(1, MAX_DEVICES + 1) if heads else (1,):
             if heads is not None and heads % tp:
                 continue
-            needed = self.bytes(replace(request, tp=tp))
+            needed = self.bytes(request.replaced(tp=tp))
             if needed is not None and needed <= available_bytes:
                 yield tp * request.pp

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from kvplan.dtypes import find_dtype
@@ -82,7 +81,7 @@ def size(
         model = LoadedModel(model, model.source or "")
     asked = request or Request(ctx=ctx, batch=batch, dtype=dtype)
     logical = logical_cache(model.spec, asked)
-    asked = replace(asked, ctx=logical.ctx)
+    asked = asked.replaced(ctx=logical.ctx)
     allocated = None
     if engine != LOGICAL:
         from kvplan.engines import find_engine

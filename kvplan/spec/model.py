@@ -8,9 +8,9 @@ runs of equal layers cost nothing to reason about: every sum is over kinds, weig
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 
 from kvplan.dtypes import find_dtype
+from kvplan.record import Record, doc
 from kvplan.spec.states import (
     MAX_VALUE,
     CrossAttention,
@@ -19,15 +19,13 @@ from kvplan.spec.states import (
     SharedCache,
     State,
     check_counts,
-    doc,
 )
 
 # More layers than any model has; keeps a `repeat` slip from filling memory.
 MAX_LAYERS = 4096
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rope:
+class Rope(Record):
     """The rotary scaling a config declares; engines derive their default length from it."""
 
     type: str = doc("rope type: linear, dynamic, yarn, llama3, longrope, ...")
@@ -42,8 +40,7 @@ class Rope:
         check_counts(self)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelSpec:
+class ModelSpec(Record):
     """A model as far as its memory is concerned.
 
     Attributes (beside the documented fields):
@@ -87,13 +84,13 @@ class ModelSpec:
     rope: Rope | None = doc("rotary scaling", default=None)
     unsupported_dtypes: Mapping[str, str] = doc(
         "formats the maker says the model does not run in, each with the reason",
-        default_factory=dict,
+        default={},
     )
     source: str | None = doc("where the facts come from", default=None)
     notes: str | None = doc("what a reader should know", default=None)
-    kinds: Mapping[str, tuple[State, ...]] = field()
-    layers: tuple[str, ...] = field()
-    draft_layers: tuple[str, ...] = field(default=())
+    kinds: Mapping[str, tuple[State, ...]]
+    layers: tuple[str, ...]
+    draft_layers: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.name.strip() or not self.name.isprintable():

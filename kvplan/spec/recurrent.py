@@ -10,12 +10,12 @@ dimensions; `recurrent` is for one that has no type here.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 from typing import ClassVar
 
 from kvplan.dtypes import DTYPES, CacheDTypes, DType, find_dtype
-from kvplan.spec.states import MAX_VALUE, FieldError, State, doc
+from kvplan.record import doc
+from kvplan.spec.states import MAX_VALUE, FieldError, State
 
 
 def _format(field_name: str, name: str | None, otherwise: DType) -> DType:
@@ -31,7 +31,6 @@ def _format(field_name: str, name: str | None, otherwise: DType) -> DType:
 _FLOAT32 = DTYPES["float32"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RecurrentState(State):
     """Base of the recurrent kinds; one entry is all of a sequence's state in one layer."""
 
@@ -112,7 +111,6 @@ class RecurrentState(State):
         return " + ".join(parts)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Mamba1(RecurrentState):
     """Mamba: a diagonal state per channel."""
 
@@ -132,7 +130,6 @@ class Mamba1(RecurrentState):
         return (self.intermediate_size, self.state_size)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Mamba2(RecurrentState):
     """Mamba 2: a matrix per head; the convolution also covers the B and C projections."""
 
@@ -159,7 +156,6 @@ class Mamba2(RecurrentState):
         return (self.num_heads, self.head_dim, self.state_size)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class GatedDeltaNet(RecurrentState):
     """Gated delta net (Qwen3-Next, Qwen3.5 and later): a K x V matrix per value head."""
 
@@ -183,7 +179,6 @@ class GatedDeltaNet(RecurrentState):
         return (self.v_heads, self.k_head_dim, self.v_head_dim)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class KimiDeltaAttention(RecurrentState):
     """KDA (Kimi Linear, Kimi K3): three convolutions (q, k, v) and a square matrix per head."""
 
@@ -205,7 +200,6 @@ class KimiDeltaAttention(RecurrentState):
         return (self.num_heads, self.head_dim, self.head_dim)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class LightningAttention(RecurrentState):
     """Lightning (linear) attention (MiniMax-01): a square matrix per head, no convolution."""
 
@@ -225,7 +219,6 @@ class LightningAttention(RecurrentState):
         return (self.num_heads, self.head_dim, self.head_dim)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ShortConvolution(RecurrentState):
     """Short convolution (LFM2): only the last columns."""
 
@@ -244,7 +237,6 @@ class ShortConvolution(RecurrentState):
         return ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class LinearRecurrentUnit(RecurrentState):
     """RG-LRU (Griffin, RecurrentGemma): convolution columns and one number per channel."""
 
@@ -263,7 +255,6 @@ class LinearRecurrentUnit(RecurrentState):
         return (self.width,)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Rwkv(RecurrentState):
     """RWKV 5 and later: a square matrix per head, and the last token's activations."""
 
@@ -307,7 +298,6 @@ class Rwkv(RecurrentState):
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class GenericRecurrent(RecurrentState):
     """A recurrent state of a family that has no kind of its own: its sizes written out."""
 

@@ -19,19 +19,14 @@ is its description in the published JSON Schema.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, NamedTuple
 
 from kvplan.dtypes import CacheDTypes
 from kvplan.errors import SpecError
+from kvplan.record import Record, doc
 
 # Far above any count in any model; keeps sums of hostile specs printable.
 MAX_VALUE = 2**50
-
-
-def doc(text: str, **options: Any) -> Any:
-    """A dataclass field with the description that the JSON Schema and the docs show."""
-    return field(metadata={"doc": text}, **options)
 
 
 class Factor(NamedTuple):
@@ -50,17 +45,16 @@ class FieldError(SpecError):
         self.field = field_name
 
 
-def check_counts(owner: Any) -> None:
-    """Raise FieldError when an integer field of a dataclass is outside 1 .. MAX_VALUE."""
-    for item in fields(owner):
+def check_counts(owner: Record) -> None:
+    """Raise FieldError when an integer field of a record is outside 1 .. MAX_VALUE."""
+    for item in owner.fields():
         value = getattr(owner, item.name)
         if isinstance(value, int) and not 1 <= value <= MAX_VALUE:
             limit = "at least 1" if value < 1 else "at most 2^50"
             raise FieldError(item.name, f"{item.name} is {value}, it must be {limit}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class State:
+class State(Record):
     """Base of all kinds. Every integer field lies in 1 .. MAX_VALUE.
 
     Raises:
@@ -104,7 +98,6 @@ class State:
         return " x ".join(f"{factor.value:,} {factor.symbol}".strip() for factor in self.factors)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class HeadState(State):
     """A K and a V vector per KV head: MHA, GQA and MQA are the same kind with other counts."""
 
@@ -140,7 +133,6 @@ class HeadState(State):
         return (heads, Factor(self.head_dim + self.value_dim, f"({both})", both))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class FullAttention(HeadState):
     """Every token is kept."""
 
@@ -151,7 +143,6 @@ class FullAttention(HeadState):
         return tokens
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SlidingAttention(HeadState):
     """Only the last `window` tokens are kept."""
 
@@ -165,7 +156,6 @@ class SlidingAttention(HeadState):
         return min(tokens, self.window)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ChunkedAttention(HeadState):
     """Tokens are kept until their chunk ends; the figure is the peak just before that."""
 
@@ -179,7 +169,6 @@ class ChunkedAttention(HeadState):
         return min(tokens, self.chunk)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class CrossAttention(HeadState):
     """K and V of the encoder's output (or of an image), computed once per request."""
 
@@ -195,7 +184,6 @@ class CrossAttention(HeadState):
         return False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class LatentAttention(State):
     """MLA: one compressed vector and one rotary key per token, shared by all heads."""
 
@@ -224,7 +212,6 @@ class LatentAttention(State):
         return (Factor(self.kv_lora_rank + self.qk_rope_head_dim, f"({both})", both),)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class CompressedLatent(State):
     """DeepSeek V4: K = V = one shared vector per token in a small window, and per `ratio` tokens beyond."""
 
@@ -254,7 +241,6 @@ class CompressedLatent(State):
         return (Factor(self.head_dim, "head_dim", "elements, used as K and as V"),)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Indexer(State):
     """The keys with which sparse attention chooses the tokens it reads."""
 
@@ -282,7 +268,6 @@ class Indexer(State):
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SharedCache(State):
     """Nothing of its own: the layer reads what an earlier layer keeps."""
 

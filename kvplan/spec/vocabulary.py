@@ -4,11 +4,11 @@ the JSON Schema, so the three cannot disagree."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import MISSING, Field, fields
 from functools import cache
 from importlib import import_module
 from typing import Any, NamedTuple
 
+from kvplan.record import MISSING, Record
 from kvplan.spec.model import ModelSpec
 from kvplan.spec.states import State
 
@@ -84,16 +84,12 @@ def kind_class(kind: str) -> type[State]:
     return found
 
 
-def _word(item: Field[Any]) -> Word:
-    required = item.default is MISSING and item.default_factory is MISSING
-    return Word(item.name, str(item.type).removesuffix(" | None"), required, item.metadata["doc"])
-
-
-def words(owner: type[Any]) -> Iterator[Word]:
+def words(owner: type[Record]) -> Iterator[Word]:
     """The keys that a type's fields make: those with a description and a plain type."""
-    for item in fields(owner):
-        if item.metadata.get("doc") and str(item.type).removesuffix(" | None") in _TYPES:
-            yield _word(item)
+    for item in owner.fields():
+        type_ = item.type.removesuffix(" | None")
+        if item.doc and type_ in _TYPES:
+            yield Word(item.name, type_, item.default is MISSING, item.doc)
 
 
 @cache

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import fields
 from typing import Any
 
 from kvplan.spec.model import ModelSpec, Rope
@@ -82,7 +81,7 @@ def _state(state: State, default: str | None) -> dict[str, Any]:
 def given_fields(owner: State | Rope) -> dict[str, Any]:
     """The fields that say something, the kind's own first, in the order of the type."""
     items = {}
-    for item in fields(owner):
+    for item in owner.fields():
         value = getattr(owner, item.name)
         if value is not None and value != item.default:
             items[item.name] = value

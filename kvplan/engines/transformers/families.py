@@ -6,7 +6,7 @@ class itself decides, and names the file of transformers 5.24.0 (or 4.57.6) in w
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from kvplan.spec.model import ModelSpec
 from kvplan.spec.states import SlidingAttention
@@ -91,7 +91,7 @@ def as_class_reads(spec: ModelSpec, family: Family) -> ModelSpec:
     if family.slides is None or len(sliding) != 1 or len(full) > 1:
         return spec
     if family.slides == "all":
-        return replace(spec, layers=(sliding[0],) * len(spec.layers))
+        return spec.replaced(layers=(sliding[0],) * len(spec.layers))
     if not full:  # max_window_layers is 0: no layer is before it
         return spec
     first = spec.layers.index(sliding[0])
@@ -99,7 +99,7 @@ def as_class_reads(spec: ModelSpec, family: Family) -> ModelSpec:
         sliding[0] if index % 2 == 0 and index < first else full[0]
         for index in range(len(spec.layers))
     )
-    return replace(spec, layers=tuple(names))
+    return spec.replaced(layers=tuple(names))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from kvplan.engines.vllm import dtype as dtypes
 from kvplan.engines.vllm.dtype import CacheDType
@@ -143,7 +143,7 @@ def _sliding_over(spec: ModelSpec, window: int) -> ModelSpec:
         )
         for name, states in spec.kinds.items()
     }  # fmt: skip
-    return replace(spec, kinds=kinds)
+    return spec.replaced(kinds=kinds)
 
 
 def _boundary(layers: int, each: int = 2) -> frozenset[int]:

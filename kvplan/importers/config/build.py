@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import fields
 from typing import Any
 
 from kvplan.errors import ImportRefused
 from kvplan.importers.config import common, hints
+from kvplan.importers.config.aliases import CONTEXT_KEYS
 from kvplan.importers.config.defaults import class_defaults
 from kvplan.importers.config.facts import Facts
 from kvplan.importers.config.families import reader
-from kvplan.importers.config.layout import Layout
-from kvplan.importers.config.plain import plain
+from kvplan.importers.config.layout import Layout, full, layer_count
+from kvplan.importers.config.plain import LAYER_TYPES, active_window, uniform
 from kvplan.importers.config.read import Source
 from kvplan.importers.config.wrappers import text_path, text_type
 from kvplan.importers.imported import Fact, Imported
 from kvplan.spec.model import ModelSpec
 from kvplan.spec.states import FieldError
 from kvplan.spec.vocabulary import PLAIN_KIND
+
+# Facts that say which layer is of which kind.
+_LAYER_FACTS = ("layers by kind", "period", "offset", "indexer layers", "num_kv_shared_layers")
 
 
 def build(source: Source, name: str, quant: Mapping[str, Any] | None = None) -> Imported:
@@ -36,37 +39,50 @@ def build(source: Source, name: str, quant: Mapping[str, Any] | None = None) -> 
     path = text_path(source.data)
     model_type = text_type(source.data, path)
     facts = Facts(source, path, model_type, class_defaults(model_type))
-    facts.ignore("model_type", "architectures")
+    root.text("model_type")
+    facts.text("model_type")
+    facts.ignore("architectures")
+    known = reader(model_type) is not None
     try:
-        layout = _layout(facts)
-        spec = _spec(facts, root, layout, name, quant)
+        spec = _spec(facts, root, _layout(facts), name, quant)
     except FieldError as error:
         raise ImportRefused(error.message, where=source.locate(path)) from None
-    known = reader(model_type) is not None
+    except ImportRefused:
+        if not known:
+            hints.check(facts, known=False)  # the better reason, where there is one
+        raise
     hints.check(facts, known=known)
     found = (*facts.found.values(), *kind_facts(facts, spec))
     return Imported(spec=spec, facts=found, warnings=tuple(facts.warnings))
 
 
 def kind_facts(facts: Facts, spec: ModelSpec) -> Iterator[Fact]:
-    """For every kind of layer, where the numbers of its states came from."""
+    """Where the order of the layers, and the numbers of each kind of layer, came from."""
+    for field in _LAYER_FACTS:
+        if field in facts.found:
+            yield Fact("layers", None, f"{field}: {facts.found[field].origin}")
     for name, states in spec.kinds.items():
-        origins = []
-        for item in (item for state in states for item in fields(state)):
-            fact = facts.found.get(item.name)
-            line = f"{item.name}: {fact.origin}" if fact else None
-            if line and line not in origins:
-                origins.append(line)
+        given = (i.name for s in states for i in s.fields() if getattr(s, i.name) is not None)
+        origins = [
+            f"{field}: {facts.found[field].origin}"
+            for field in dict.fromkeys(given)
+            if field in facts.found
+        ]
         if origins:
             alone = name == PLAIN_KIND and len(spec.kinds) == 1
             yield Fact(PLAIN_KIND if alone else f"kinds.{name}", None, ", ".join(origins))
 
 
 def _layout(facts: Facts) -> Layout:
+    if facts.take("is_causal") is False:
+        # Embedding models on a decoder's layers (gte-Qwen2): they read in both directions.
+        from kvplan.importers.config.families.windows import bidirectional
+
+        return bidirectional(facts, "is_causal")
     read = reader(facts.model_type)
     if read is not None:
         return read(facts)
-    layout = plain(facts)
+    layout = assumed(facts)
     facts.warn(
         "assumed-plain-attention",
         f"model_type {facts.model_type!r} is not known; nothing in the file hints at another "
@@ -75,10 +91,32 @@ def _layout(facts: Facts) -> Layout:
     return layout
 
 
+def assumed(facts: Facts) -> Layout:
+    """Plain attention for a type that is not known; a window that may close refutes it."""
+    types = facts.texts("layer_types") or []
+    if any(LAYER_TYPES.get(word) != "full" for word in types):
+        hints.refuse(facts, facts.place("layer_types"), types)
+    layers = layer_count(facts)
+    if types:
+        facts.length("layer_types", len(types), layers)
+    state = full(facts)
+    window = active_window(facts)
+    bounds = [value for key in CONTEXT_KEYS if (value := facts.whole(key)) is not None]
+    if window is not None and not (bounds and window >= min(bounds)):
+        key = next(key for key in facts.names("window") if facts.has(key))
+        hints.refuse(facts, facts.place(key), window)
+    return uniform(facts, layers, state)
+
+
 def _spec(
     facts: Facts, root: Facts, layout: Layout, name: str, quant: Mapping[str, Any] | None
 ) -> ModelSpec:
     architectures = root.texts("architectures") or facts.texts("architectures")
+    if facts.model_type and facts.has("model_type"):
+        facts.note("model_type", facts.model_type, facts.origin("model_type"))
+    if architectures:
+        book = root if root.has("architectures") else facts
+        facts.note("architecture", architectures[0], book.origin("architectures"))
     method, cache = common.quantisation(facts, root, quant)
     return ModelSpec(
         name=name,
@@ -93,6 +131,7 @@ def _spec(
         vocab_size=facts.optional("vocab_size")
         or (root.optional("vocab_size") if facts.path else None),
         encoder_tokens=layout.encoder_tokens,
+        image_attention=common.image_attention(facts),
         rope=common.rope(facts),
         source=source_name(facts),
         kinds=layout.kinds,

@@ -8,7 +8,7 @@ their `_swa` forms hold for layers with a window. In a latent model `key_length_
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 from kvplan.importers.gguf.architectures import Architecture
 from kvplan.importers.gguf.keys import BUILD, RULE, Keys
@@ -213,7 +213,7 @@ def _windowed(shape: FullAttention, windows: Windows) -> SlidingAttention | Chun
     """The same heads, kept for the window only."""
     size = windows.size
     assert size is not None
-    given = {item.name: getattr(shape, item.name) for item in fields(shape)}
+    given = {item.name: getattr(shape, item.name) for item in shape.fields()}
     if windows.chunk:
         return ChunkedAttention(**given, chunk=size)
     return SlidingAttention(**given, window=size)

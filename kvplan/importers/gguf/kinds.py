@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from kvplan.importers.gguf.layers import Layer
 from kvplan.spec.states import CompressedLatent, FullAttention, HeadState, SharedCache, State
@@ -37,7 +36,7 @@ def _readable(state: State, names: list[str]) -> State:
         return state
     owner = names[state.reads]
     nearest = len(names) - 1 - names[::-1].index(owner)
-    return replace(state, reads=owner) if nearest == state.reads else state
+    return state.replaced(reads=owner) if nearest == state.reads else state
 
 
 def _name(states: tuple[State, ...], names: list[str]) -> str:

@@ -84,7 +84,6 @@ def test_a_float32_model_costs_twice() -> None:
         (Request(ctx=1, dtype_k="fp16", dtype_v="bf16"), "K and V in one format"),
         (Request(ctx=1, pp=2), "pp is not modelled"),
         (Request(ctx=1, tp=3), "8 key/value heads over 3 ranks"),
-        (Request(ctx=1, batch=0), "batch 0"),
         (Request(ctx=1, options={"prefill": "2"}), "prefill 2 is longer"),
         (Request(ctx=1, options={"block_size": "2"}), "no cache option 'block_size'"),
         (Request(ctx=1, options={"nbits": "many"}), "not a whole number"),

@@ -136,9 +136,12 @@ def test_qwen3_next_states() -> None:
     states = 36 * (channels * 4 * 2 + 32 * 128 * 128 * 4)
 
     assert channels == 8192
-    assert ENGINE.layout(spec, Request(ctx=0)).bytes == states == 77_856_768
-    assert ENGINE.layout(spec, Request(ctx=1)).bytes == states + 12 * 2 * (256 + 256) * 2
-    assert logical_cache(spec, Request(ctx=0)).bytes == 36 * (8192 * 3 * 2 + 32 * 128 * 128 * 4)
+    token = 12 * 2 * (256 + 256) * 2
+    logical_states = 36 * (8192 * 3 * 2 + 32 * 128 * 128 * 4)
+
+    assert states == 77_856_768
+    assert ENGINE.layout(spec, Request(ctx=1)).bytes == states + token
+    assert logical_cache(spec, Request(ctx=1)).bytes == logical_states + token
 
 
 def test_the_matrix_is_float32_whatever_the_config_says() -> None:
