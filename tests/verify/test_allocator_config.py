@@ -151,7 +151,7 @@ def test_a_torch_version_with_unknown_rules_is_refused(version: str) -> None:
 
 
 def test_the_cuda_variable_wins_over_the_generic_one() -> None:
-    """From 2.10 on the generic variable is read when the other is not set, not even to nothing."""
+    """From 2.10 on the generic one is read when neither the CUDA nor the HIP one is set at all."""
     both = {
         "PYTORCH_CUDA_ALLOC_CONF": "max_split_size_mb:64",
         "PYTORCH_ALLOC_CONF": "max_split_size_mb:32",
@@ -162,6 +162,12 @@ def test_the_cuda_variable_wins_over_the_generic_one() -> None:
     assert read(both, torch_version="2.14.1").max_split_bytes == 64 * MIB
     assert read(generic, torch_version="2.10.0").max_split_bytes == 32 * MIB
     assert read(generic, torch_version="2.9.1").max_split_bytes is None
+    assert (
+        read(generic | {"PYTORCH_CUDA_ALLOC_CONF": ""}, torch_version="2.14") == AllocatorConfig()
+    )
+    assert read(
+        generic | {"PYTORCH_HIP_ALLOC_CONF": "max_split_size_mb:48"}, torch_version="2.14"
+    ).max_split_bytes == (48 * MIB)
 
 
 def test_without_caching_every_statistic_reads_zero() -> None:
@@ -184,6 +190,14 @@ def test_the_process_overrides_the_fraction_of_the_option() -> None:
 
     assert config.limit_bytes(1001, None) == 500
     assert config.limit_bytes(1000, 0.25) == 250
+
+
+def test_what_is_no_share_is_refused() -> None:
+    """As `set_per_process_memory_fraction` refuses it."""
+    with pytest.raises(AllocatorConfigError, match=r"1\.5"):
+        CachingAllocator(AllocatorConfig(), total_bytes=1 << 30, memory_fraction=1.5)
+    with pytest.raises(AllocatorConfigError, match="entries"):
+        AllocatorConfig(roundup_power2_divisions=(4,))
 
 
 def test_the_driver_pool_is_not_simulated() -> None:

@@ -19,7 +19,7 @@ Key = tuple[int, int]
 _serials = itertools.count()
 
 
-@dataclass(slots=True, eq=False, kw_only=True)
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Segment:
     """Address space of an expandable segment, from `base` on, mapped in steps of `page` bytes."""
 
@@ -130,10 +130,12 @@ class BlockSet:
 
 
 def by_size_and_address(block: Block) -> Key:
+    """Smallest first, of equal ones the lowest."""
     return block.size, block.address
 
 
 def by_size_and_age(block: Block) -> Key:
+    """Smallest first, of equal ones the oldest."""
     return block.size, block.serial
 
 

@@ -10,16 +10,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kvplan.verify.allocator.options import (
-    GENERIC_VARIABLE_SINCE,
     TIES_BY_AGE,
+    VARIABLES,
     WHOLE_FRACTION_IS_NO_LIMIT_SINCE,
+    AllocatorConfigError,
     supported_version,
 )
 from kvplan.verify.allocator.reader import read_options
 from kvplan.verify.allocator.rounding import DIVISION_INTERVALS, LARGE_SEGMENT
 
-CUDA_VARIABLE = "PYTORCH_CUDA_ALLOC_CONF"
-GENERIC_VARIABLE = "PYTORCH_ALLOC_CONF"
 UNCACHED_VARIABLE = "PYTORCH_NO_CUDA_MEMORY_CACHING"
 
 
@@ -55,6 +54,13 @@ class AllocatorConfig:
     whole_fraction_limits: bool = False
     ties_by_age: bool = False
 
+    def __post_init__(self) -> None:
+        if len(self.roundup_power2_divisions) != DIVISION_INTERVALS:
+            raise AllocatorConfigError(
+                f"roundup_power2_divisions has {len(self.roundup_power2_divisions)} entries, "
+                f"not {DIVISION_INTERVALS}"
+            )
+
     @classmethod
     def parse(cls, text: str, *, torch_version: str) -> AllocatorConfig:
         """Read the value of the environment variable.
@@ -83,12 +89,12 @@ class AllocatorConfig:
             AllocatorConfigError: as `parse`.
         """
         version = supported_version(torch_version)
-        text = environment.get(CUDA_VARIABLE)
-        if text is None and version >= GENERIC_VARIABLE_SINCE:
-            text = environment.get(GENERIC_VARIABLE)
         if UNCACHED_VARIABLE in environment:  # set at all, whatever the value
             return cls(backend="uncached")
-        return cls.parse(text or "", torch_version=torch_version)
+        for variable, since in VARIABLES.items():
+            if version >= since and variable in environment:
+                return cls.parse(environment[variable], torch_version=torch_version)
+        return cls.parse("", torch_version=torch_version)
 
     def limit_bytes(self, total_bytes: int, memory_fraction: float | None) -> int | None:
         """Most bytes the process may hold; None: all that the device has.
@@ -96,7 +102,12 @@ class AllocatorConfig:
         Args:
             total_bytes: memory of the device.
             memory_fraction: set by the process itself, which overrides the option; or None.
+
+        Raises:
+            AllocatorConfigError: a fraction outside 0 to 1.
         """
+        if memory_fraction is not None and not 0 <= memory_fraction <= 1:
+            raise AllocatorConfigError(f"memory fraction {memory_fraction} is not from 0 to 1")
         if memory_fraction is None:
             memory_fraction = self.memory_fraction
         if memory_fraction is None or (memory_fraction == 1 and not self.whole_fraction_limits):

@@ -42,7 +42,7 @@ class CachingAllocator:
             so the option `per_process_memory_fraction` decides.
 
     Raises:
-        AllocatorConfigError: the backend's figures follow other rules.
+        AllocatorConfigError: the backend's figures follow other rules, or the fraction is none.
     """
 
     def __init__(
@@ -128,7 +128,7 @@ class CachingAllocator:
         block = self._find_free(pool, size) or self._get_more(pool, size)
         if block is None:
             self.stats.ooms += 1
-            raise self._out_of_memory(nbytes)
+            raise self._out_of_memory(size)
         return self._use(block, size, nbytes)
 
     def _find_free(self, pool: Pool, size: int) -> Block | None:
@@ -204,11 +204,11 @@ class CachingAllocator:
             return rest >= MIN_BLOCK
         return rest > SMALL_MAX and not self.config.is_oversize(size)
 
-    def _out_of_memory(self, nbytes: int) -> OutOfDeviceMemory:
+    def _out_of_memory(self, size: int) -> OutOfDeviceMemory:
         reserved = self.stats.reserved.current
         device_limit = reserved + self.device.free_bytes
         limit = device_limit if self.limit_bytes is None else min(device_limit, self.limit_bytes)
-        return OutOfDeviceMemory(nbytes, reserved, limit)
+        return OutOfDeviceMemory(size, reserved, limit)
 
 
 def _least_growth(free: BlockSet, index: int) -> int:

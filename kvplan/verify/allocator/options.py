@@ -50,8 +50,13 @@ KNOWN_SINCE: dict[str, Version] = DEVICE_OPTIONS | OTHER_OPTIONS
 # Rules that differ between versions; seen by driving the allocators of 2.6.0, 2.7.1, 2.8.0, 2.9.1,
 # 2.10.0, 2.11.0, 2.12.0, 2.13.0 and 2.14.1.
 
-#: `PYTORCH_ALLOC_CONF` is read when `PYTORCH_CUDA_ALLOC_CONF` is not set.
-GENERIC_VARIABLE_SINCE: Version = (2, 10)
+#: Environment variables in the order of precedence, and since when each is read: the first that is
+#: set counts, even if empty. CUDA builds read the one named after HIP too.
+VARIABLES: dict[str, Version] = {
+    "PYTORCH_CUDA_ALLOC_CONF": (2, 6),
+    "PYTORCH_HIP_ALLOC_CONF": (2, 10),
+    "PYTORCH_ALLOC_CONF": (2, 10),
+}
 
 #: `max_split_size_mb` and `max_non_split_rounding_mb` may equal the size of a large segment.
 #: Before, they had to exceed it.

@@ -80,7 +80,7 @@ class OutOfDeviceMemory(Exception):
     """A request that the device or the process limit cannot serve, as `torch.OutOfMemoryError`.
 
     Attributes:
-        requested_bytes: bytes of the request.
+        requested_bytes: bytes of the request, rounded.
         reserved_bytes: bytes held from the driver at that moment.
         limit_bytes: what the process may hold: the fraction's limit or the device's free rest.
     """
