@@ -20,7 +20,7 @@ from kvplan.engines.transformers.families import as_class_reads, family_of
 from kvplan.engines.transformers.fit import largest, peak_held, run_of
 from kvplan.engines.transformers.held import torch_name
 from kvplan.engines.transformers.layers import Builder
-from kvplan.engines.transformers.options import read_options
+from kvplan.engines.transformers.options import read_options, split_args
 from kvplan.engines.transformers.pool import paged_fit, paged_layout
 from kvplan.engines.transformers.reasons import reasons
 from kvplan.engines.transformers.run import Run
@@ -34,6 +34,14 @@ class TransformersEngine:
 
     name = "transformers"
     versions = versions.KNOWN
+
+    def split_args(self, text: str) -> dict[str, str]:
+        """`nbits=2 q_group_size=128` as options; see `options.split_args`.
+
+        Raises:
+            UsageError: a word that gives no value.
+        """
+        return split_args(text)
 
     def layout(self, spec: ModelSpec, request: Request, version: str = "") -> CacheLayout:
         """What the cache of `request` holds, on each rank.

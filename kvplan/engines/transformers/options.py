@@ -89,6 +89,23 @@ class _Reader:
         return default
 
 
+def split_args(text: str) -> dict[str, str]:
+    """Arguments as `nbits=2 q_group_size=128`, or with dashes in front, as options.
+
+    Raises:
+        UsageError: a word that gives no value.
+    """
+    options = {}
+    for word in text.replace(",", " ").split():
+        name, given, value = word.lstrip("-").partition("=")
+        if not given or not name:
+            raise UsageError(
+                f"transformers argument {word!r} gives no value", hint="write NAME=VALUE"
+            )
+        options[name.replace("-", "_")] = value
+    return options
+
+
 def read_options(options: Mapping[str, str]) -> Options:
     """Read an engine's options.
 

@@ -165,3 +165,12 @@ def test_ranks_hold_their_heads_and_latents_whole() -> None:
 
     assert [rank.bytes for rank in heads.ranks] == [10 * 2 * 4 * 256 * 2] * 2
     assert [rank.bytes for rank in whole.ranks] == [10 * 576 * 2] * 2
+
+
+def test_arguments_are_options() -> None:
+    """`--engine-args` takes the library's own names, with or without dashes in front."""
+    asked = ENGINE.split_args("cache_implementation=quantized --nbits=2, q-group-size=128")
+
+    assert asked == {"cache_implementation": "quantized", "nbits": "2", "q_group_size": "128"}
+    with pytest.raises(UsageError, match="'nbits' gives no value"):
+        ENGINE.split_args("nbits 2")
