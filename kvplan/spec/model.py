@@ -81,6 +81,11 @@ class ModelSpec(Record):
     image_attention: str | None = doc(
         "`bidirectional` where image tokens see each other in both directions", default=None
     )
+    text_attention: str | None = doc(
+        "`bidirectional` where the file makes a decoder an embedding model: text tokens see each "
+        "other in both directions, and an engine that does so keeps nothing",
+        default=None,
+    )
     rope: Rope | None = doc("rotary scaling", default=None)
     unsupported_dtypes: Mapping[str, str] = doc(
         "formats the maker says the model does not run in, each with the reason",

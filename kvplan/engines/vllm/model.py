@@ -97,6 +97,8 @@ def build_model(spec: ModelSpec, settings: Settings) -> Model:
         Refused: never.
     """
     family = family_of(spec)
+    if spec.text_attention == "bidirectional":  # models/qwen2.py: encoder-only attention, no cache
+        spec = spec.replaced(kinds=dict.fromkeys(spec.kinds, ()))
     if family.slides_over_context and spec.max_context is not None:
         spec = _sliding_over(spec, spec.max_context)
     running, _ = dtypes.model_dtype(spec, settings.model_dtype, settings.gpu)

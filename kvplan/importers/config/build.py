@@ -74,11 +74,6 @@ def kind_facts(facts: Facts, spec: ModelSpec) -> Iterator[Fact]:
 
 
 def _layout(facts: Facts) -> Layout:
-    if facts.take("is_causal") is False:
-        # Embedding models on a decoder's layers (gte-Qwen2): they read in both directions.
-        from kvplan.importers.config.families.windows import bidirectional
-
-        return bidirectional(facts, "is_causal")
     read = reader(facts.model_type)
     if read is not None:
         return read(facts)
@@ -132,6 +127,7 @@ def _spec(
         or (root.optional("vocab_size") if facts.path else None),
         encoder_tokens=layout.encoder_tokens,
         image_attention=common.image_attention(facts),
+        text_attention=common.text_attention(facts),
         rope=common.rope(facts),
         source=source_name(facts),
         kinds=layout.kinds,

@@ -49,7 +49,7 @@ def rope(facts: Facts) -> Rope | None:
         return None
     facts.ignore("original_max_position_embeddings")
     original = found.get("original_max_position_embeddings")
-    if original is None and type_ == "longrope":
+    if original is None and type_ in ("longrope", "su"):  # `su` is longrope's old name
         original = facts.whole("original_max_position_embeddings")
     context = _number(original)
     scaling = Rope(
@@ -66,6 +66,22 @@ def _number(value: Any) -> float | None:
     if not isinstance(value, (int, float)) or isinstance(value, bool):
         return None
     return float(value) if abs(value) < 2**40 else None
+
+
+def image_attention(facts: Facts) -> str | None:
+    """`bidirectional` where the config says that image tokens see each other both ways."""
+    if facts.take("use_bidirectional_attention") != "vision":
+        return None
+    facts.note("image_attention", "bidirectional", facts.origin("use_bidirectional_attention"))
+    return "bidirectional"
+
+
+def text_attention(facts: Facts) -> str | None:
+    """`bidirectional` where is_causal: false makes a decoder an embedding model (gte-Qwen2)."""
+    if facts.flag("is_causal", default=True):
+        return None
+    facts.note("text_attention", "bidirectional", facts.origin("is_causal"))
+    return "bidirectional"
 
 
 def dtype(facts: Facts, root: Facts) -> str | None:
@@ -93,7 +109,7 @@ def quantisation(
     """
     method: str | None = None
     cache: str | None = None
-    for book in (facts, root):
+    for book in (facts, root) if facts.path else (facts,):
         found = book.take("quantization_config")
         if not isinstance(found, Mapping):
             continue

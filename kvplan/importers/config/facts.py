@@ -8,6 +8,7 @@ remembered, so that the importer can ask at the end which keys nobody understood
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
@@ -58,7 +59,7 @@ class Facts:
         """`config.json:12:3 key`, or `key` for data that came from no file."""
         name = ".".join(map(str, self.place(key)))
         where = self.source.locate(self.place(key))
-        return f"{where} {name}" if where else name
+        return f"{os.path.basename(where)} {name}" if where else name
 
     def refuse(self, message: str, *, key: str | None = None, hint: str | None = None) -> NoReturn:
         """Raise ImportRefused with the place of `key`."""

@@ -8,21 +8,27 @@ from __future__ import annotations
 
 import re
 
-# Any key that contains one of these.
+# Any key that contains one of these: parts of the model that keep nothing, tokens, generation.
 HARMLESS_WORDS = re.compile(
-    "token_id|token_index|_token$|dropout|drop_rate|_drop$|_pdrop|eps$|epsilon|initializ|init_|_init|norm"
-    "|bias|pool_type|act_fn|activation|hidden_act|gelu|swiglu|silu|expert|moe|router|routing|routed"
-    "|anyres|vision|visual|image|img|pixel|video|audio|speech|acoustic|semantic|mel_|mm_|multimodal"
-    "|projector|projection|resampler|rope|rotary|mrope|yarn|mscale|softcap|multiplier|loss|coef"
-    "|quantiz|torch|transformers|tokenizer|gradient|logit|label|id2|pretrain|tie_|tied_|mlp|ffn"
-    "|ff_dim|ff_factor|ff_mult|intermediate|^vit_|^clip|^talker|^code2wav|diffusion|generation"
-    "|sampling|penalty|^eos_|^bos_|^pad_|^sep_|^unk_|^cls_|mask_time|mask_feature|^mup_|altup|laurel"
-    "|alibi|dtype|fp16|bf16|fp32|in_fp|engram_|scale_|_scale|scaling|residual|^hc_|^mhc"
-    "|gate_type|gating|output_gate|attn_output|qkv|^bad_words|suppress|beam|ngram_size"
-    "|num_return|forced_|summary_|prefix_lm|lm_head|classif|^num_labels|problem_type"
+    "token_id|token_index|_token$|dropout|drop_rate|_drop$|_pdrop|initializ|init_std|expert|moe|router"
+    "|routing|routed|anyres|vision|visual|image|img|pixel|video|audio|speech|acoustic|semantic|mel_"
+    "|mm_|multimodal|projector|resampler|rope|rotary|yarn|mlp|ffn|ff_dim|ff_factor|ff_mult"
+    "|intermediate|^vit_|^clip|^talker|^code2wav|diffusion|generation|sampling|penalty|^eos_|^bos_"
+    "|^pad_|^sep_|^unk_|^cls_|mask_time|mask_feature|^bad_words|suppress|beam|ngram_size|num_return"
+    "|forced_|lm_head|classif|^num_labels|problem_type|label|id2|tokenizer|transformers|torch"
+)
+
+# The same, unless the key also speaks of the cache itself: arithmetic, formats, training.
+SOFT_WORDS = re.compile(
+    "_init|init_|norm|bias|pool_type|act_fn|activation|hidden_act|gelu|swiglu|silu|projection|mscale"
+    "|softcap|multiplier|loss|coef|quantiz|gradient|logit|pretrain|tie_|tied_|^mup_|altup|laurel"
+    "|alibi|dtype|fp16|bf16|fp32|engram_|scale_|_scale|scaling|residual|^hc_|^mhc|gate_type|gating"
+    "|output_gate|attn_output|qkv|prefix_lm|eps$|epsilon"
 )
 
 _KEYS = """
+    summary_activation summary_proj_to_labels summary_type summary_use_proj
+    ignore_index downsample_factor spatial_merge_size global_view_pos tile_tag tile_size
     _name_or_path architectures auto_map model_type name name_or_path revision use_cache verbose
     transformers_version torch_dtype license tags attn_implementation _attn_implementation
     _attn_implementation_autoset attn_impl attn_clip use_flash_attn use_flash_attention

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 from kvplan.errors import ImportRefused
 from kvplan.importers.config.facts import Facts
-from kvplan.importers.config.harmless import HARMLESS_KEYS, HARMLESS_WORDS
+from kvplan.importers.config.harmless import HARMLESS_KEYS, HARMLESS_WORDS, SOFT_WORDS
 from kvplan.importers.config.wrappers import TEXT_TYPES
 from kvplan.spec.source import Path_
 
@@ -44,6 +44,11 @@ STRONG = re.compile(
     "(?:^|[_.])(?:" + "|".join(_STRONG_WORDS) + ")|" + "|".join(map(re.escape, _STRONG_PAIRS))
 )
 
+# What no soft word excuses.
+_CACHE = re.compile(
+    "window|pattern|latent|ssm|mamba|state|compress|cache|recurr|chunk|period|interval|(?:^|_)kv"
+)
+
 # What is enough when the model type is not known.
 WEAK = re.compile(
     "attn|attention|head|layer|key|value|query|token|context|position|seq|block|rank|ratio|length"
@@ -65,7 +70,7 @@ def unread(facts: Facts, *, known: bool) -> Iterator[tuple[Path_, Any]]:
 
 def _smells(path: Path_, value: Any, *, known: bool) -> bool:
     key = words(str(path[-1]))
-    if not _active(value) or key in HARMLESS_KEYS or HARMLESS_WORDS.search(key):
+    if not _active(value) or _harmless(key):
         return False
     return bool(STRONG.search(key) or (not known and WEAK.search(key)))
 
@@ -73,6 +78,12 @@ def _smells(path: Path_, value: Any, *, known: bool) -> bool:
 def words(key: str) -> str:
     """A key in lower case, `camelCase` split at its humps."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", key).lower()
+
+
+def _harmless(key: str) -> bool:
+    if key in HARMLESS_KEYS or HARMLESS_WORDS.search(key):
+        return True
+    return bool(SOFT_WORDS.search(key)) and not _CACHE.search(key)
 
 
 def _walk(data: Any, path: Path_, passed: set[Path_]) -> Iterator[tuple[Path_, Any]]:
@@ -86,8 +97,7 @@ def _walk(data: Any, path: Path_, passed: set[Path_]) -> Iterator[tuple[Path_, A
         yield here, value
         if not isinstance(value, Mapping):
             continue
-        lower = words(key)
-        if lower not in HARMLESS_KEYS and not HARMLESS_WORDS.search(lower):
+        if not _harmless(words(key)):
             yield from _walk(value, here, passed)
 
 
@@ -107,16 +117,19 @@ def check(facts: Facts, *, known: bool) -> None:
         ImportRefused: names the key, its value, and the lines of a spec to write instead.
     """
     for path, value in unread(facts, known=known):
-        name = ".".join(map(str, path))
-        shown = repr(value) if len(repr(value)) <= 80 else repr(value)[:77] + "..."
-        type_ = (
-            f"model_type {facts.model_type}" if facts.model_type else "a config without model_type"
-        )
-        raise ImportRefused(
-            f"key {name!r} ({shown}) may shape the cache; it is not understood for {type_}",
-            where=facts.source.locate(path),
-            hint=_spec_lines(facts),
-        )
+        refuse(facts, path, value)
+
+
+def refuse(facts: Facts, path: Path_, value: Any) -> NoReturn:
+    """Refuse a config for one key that may shape the cache."""
+    name = ".".join(map(str, path))
+    shown = repr(value) if len(repr(value)) <= 80 else repr(value)[:77] + "..."
+    type_ = f"model_type {facts.model_type}" if facts.model_type else "a config without model_type"
+    raise ImportRefused(
+        f"key {name!r} ({shown}) may shape the cache; it is not understood for {type_}",
+        where=facts.source.locate(path),
+        hint=_spec_lines(facts),
+    )
 
 
 def _spec_lines(facts: Facts) -> str:

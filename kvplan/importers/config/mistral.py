@@ -47,4 +47,4 @@ def from_params(source: Source) -> Source:
         "sliding_window", None
     )  # absent: no window (the class default is config.json's)
     data["model_type"] = "deepseek_v3" if data.get("kv_lora_rank") is not None else "mistral"
-    return Source(data, source.name, offsets, source.lines)
+    return Source(data, source.name, offsets, source.text)

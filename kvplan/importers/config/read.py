@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import re
-from bisect import bisect_right
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,10 +18,11 @@ from kvplan.spec.source import Path_, decode, read_bytes
 
 MAX_BYTES = 16 * 2**20
 MAX_DEPTH = 64
-MAX_VALUES = 400_000  # the largest published file (a list of quantised layers) holds 120,000
+MAX_VALUES = 200_000  # the largest published file (a list of quantised layers) holds 67,072
+MAX_TEXT = 2**20
 
 _SPACE = re.compile(r"[ \t\n\r]*")
-_STRING = re.compile(r'"[^"\\\x00-\x1f]*(?:\\.[^"\\\x00-\x1f]*)*"')
+_CONTROL = re.compile(r"[\x00-\x1f]")
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?(?![\w.])", re.ASCII)
 _WORDS = {
     "true": True,
@@ -44,13 +44,13 @@ class Source:
         data: the root object.
         name: the file's name as the user gave it, None for data that came from no file.
         offsets: path of a key -> its offset in the text.
-        lines: offset of the start of every line.
+        text: the text it was read from.
     """
 
     data: dict[str, Any]
     name: str | None = None
     offsets: dict[Path_, int] = field(default_factory=dict)
-    lines: list[int] = field(default_factory=list)
+    text: str = field(default="", repr=False)
 
     def locate(self, path: Path_ = ()) -> str | None:
         """`file:line:column` of the key at `path` or of its nearest parent, None without a file."""
@@ -58,11 +58,13 @@ class Source:
             return None
         while path and path not in self.offsets:
             path = path[:-1]
-        if not self.lines:
-            return self.name
-        offset = self.offsets.get(path, 0)
-        line = bisect_right(self.lines, offset)
-        return f"{self.name}:{line}:{offset - self.lines[line - 1] + 1}"
+        return place(self.name, self.text, self.offsets.get(path, 0))
+
+
+def place(name: str, text: str, offset: int) -> str:
+    """`name:line:column` of an offset, both counted from 1."""
+    line = text.count("\n", 0, offset) + 1
+    return f"{name}:{line}:{offset - text.rfind(chr(10), 0, offset)}"
 
 
 def read_file(path: str) -> Source:
@@ -88,30 +90,26 @@ def parse(text: str, name: str) -> Source:
         raise ImportRefused(
             f"is longer than the {MAX_BYTES:,} characters that can be right", where=name
         )
-    lines = [0, *(match.end() for match in re.finditer("\n", text))]
-    builder = _Builder(text, name, lines)
+    builder = _Builder(text, name)
     data = builder.build()
     if not isinstance(data, dict):
         raise ImportRefused("is no JSON object", where=f"{name}:1:1")
-    return Source(data, name, builder.offsets, lines)
+    return Source(data, name, builder.offsets, text)
 
 
 class _Builder:
     """One pass over the text with a stack of open containers instead of recursion."""
 
-    def __init__(self, text: str, name: str, lines: list[int]) -> None:
+    def __init__(self, text: str, name: str) -> None:
         self.text = text
         self.name = name
-        self.lines = lines
         self.at = 0
         self.values = 0
         self.offsets: dict[Path_, int] = {}
 
     def error(self, message: str, at: int | None = None) -> ImportRefused:
         offset = self.at if at is None else at
-        line = bisect_right(self.lines, offset)
-        where = f"{self.name}:{line}:{offset - self.lines[line - 1] + 1}"
-        return ImportRefused(message, where=where)
+        return ImportRefused(message, where=place(self.name, self.text, offset))
 
     def skip(self) -> str:
         """Move past white space; the next character, empty at the end."""
@@ -205,15 +203,25 @@ class _Builder:
         return self.number()
 
     def string(self) -> str:
-        match = _STRING.match(self.text, self.at)
-        if match is None:
-            raise self.error("is not valid JSON: a text without end, or with control characters")
+        start, end = self.at, self.at
+        while True:
+            end = self.text.find('"', end + 1)
+            if end < 0 or end - start > MAX_TEXT:
+                raise self.error(f"a text without end, or of more than {MAX_TEXT:,} characters")
+            back = end
+            while self.text[back - 1] == "\\":
+                back -= 1
+            if (end - back) % 2 == 0:
+                break  # this quote is not escaped
+        token = self.text[start : end + 1]
+        if _CONTROL.search(token):
+            raise self.error("is not valid JSON: a text with control characters")
         try:
-            text: str = json.loads(match.group())
+            text: str = json.loads(token)
             text.encode()
         except ValueError:  # also a lone surrogate, which no output could print
             raise self.error("is not valid JSON: a text with a broken escape") from None
-        self.at = match.end()
+        self.at = end + 1
         return text
 
     def number(self) -> int | float:

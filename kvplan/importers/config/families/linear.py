@@ -6,6 +6,7 @@ Sources: transformers 5.24.0 configuration_*.py, the models' own configuration f
 
 from __future__ import annotations
 
+from kvplan.importers.config.aliases import DRAFT_KEYS
 from kvplan.importers.config.facts import Facts
 from kvplan.importers.config.families.latent import latent
 from kvplan.importers.config.families.registry import family
@@ -63,6 +64,9 @@ def qwen_next(facts: Facts) -> Layout:
     facts.ignore("full_attention_interval", "use_sliding_window")
     kinds: dict[str, tuple[State, ...]] = {"full": (full(facts),), "delta": (delta_net(facts),)}
     draft = drafts(facts, "full")
+    if facts.model_type == "qwen3_next" and not any(facts.stands(key) for key in DRAFT_KEYS):
+        draft = ("full",)  # every checkpoint has one, and the config has no key for it
+        facts.note("draft_layers", 1, "class default (vLLM 0.33.0 qwen3_next_mtp.py)")
     return Layout(kinds=compact(kinds, names, draft), layers=names, draft=draft)
 
 

@@ -53,8 +53,9 @@ def bidirectional(facts: Facts) -> Layout:
     """A text model that reads in both directions keeps nothing."""
     facts.note("layers", None, facts.origin("use_bidirectional_attention"))
     facts.ignore(
-        "layer_types", "sliding_window", "sliding_window_pattern", "_sliding_window_pattern"
-    )
+        "layer_types", "sliding_window", "sliding_window_pattern", "_sliding_window_pattern",
+        "use_sliding_window", "max_window_layers",
+    )  # fmt: skip
     facts.count("heads")
     return Layout(kinds={"encoder": ()}, layers=("encoder",) * layer_count(facts))
 

@@ -1,0 +1,82 @@
+"""Reading JSON: places of keys, and what is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from kvplan.errors import ImportRefused
+from kvplan.importers.config.read import MAX_DEPTH, MAX_VALUES, parse, read_file
+
+
+def test_values_and_places() -> None:
+    """Keys are located by line and column, nested ones too; data is what json would give."""
+    source = parse('{\n  "a": 1,\n  "b": {"c": [1, 2.5, "x\\u00e9\\n"],\n    "d": null}}', "f.json")
+    assert source.data == {"a": 1, "b": {"c": [1, 2.5, "xé\n"], "d": None}}
+    assert source.locate(("a",)) == "f.json:2:3"
+    assert source.locate(("b", "c")) == "f.json:3:9"
+    assert source.locate(("b", "d")) == "f.json:4:5"
+    assert source.locate(("b", "nowhere")) == "f.json:3:3"  # the nearest parent
+
+
+def test_infinity_is_read() -> None:
+    """Published Nemotron-H files hold Infinity in time_step_limit."""
+    data = parse('{"time_step_limit": [0.0, Infinity], "x": -Infinity}', "f").data
+    assert data == {"time_step_limit": [0.0, float("inf")], "x": float("-inf")}
+
+
+@pytest.mark.parametrize(
+    ("text", "where", "what"),
+    [
+        ('{"a": 1, "a": 2}', "f:1:10", "stands twice"),
+        ('{"a": {"b": 1,\n"b": 1}}', "f:2:1", "stands twice"),
+        ("[1]", "f:1:1", "no JSON object"),
+        ("", "f:1:1", "expected a value"),
+        ('{"a": 1', "f:1:8", "expected ',' or '}'"),
+        ('{"a": 1,}', "f:1:9", "expected a key"),
+        ('{"a" 1}', "f:1:6", "expected ':'"),
+        ('{"a": 01}', "f:1:7", "expected a value"),
+        ('{"a": 1.}', "f:1:7", "expected a value"),
+        ('{"a": nul}', "f:1:7", "expected a value"),
+        ('{"a": "x}', "f:1:7", "a text without end"),
+        ('{"a": "\t"}', "f:1:7", "control characters"),
+        ('{"a": "\\ud800"}', "f:1:7", "broken escape"),
+        ('{"a": "\\q"}', "f:1:7", "broken escape"),
+        ('{"a": 1} 2', "f:1:10", "follows the last value"),
+        ("{'a': 1}", "f:1:2", "double quotes"),
+        ('{"a": ' + "9" * 401 + "}", "f:1:7", "400 digits"),
+        ('{"a": [1 2]}', "f:1:10", "expected ',' or ']'"),
+    ],
+)
+def test_refused(text: str, where: str, what: str) -> None:
+    """Every broken file is refused with its place."""
+    with pytest.raises(ImportRefused) as refused:
+        parse(text, "f")
+    assert refused.value.where == where
+    assert what in refused.value.message
+
+
+def test_depth_is_bounded() -> None:
+    """A file of brackets is refused at a fixed depth, without recursion."""
+    parse('{"a":' + "[" * (MAX_DEPTH - 1) + "1" + "]" * (MAX_DEPTH - 1) + "}", "f")
+    with pytest.raises(ImportRefused, match="nested deeper"):
+        parse('{"a":' * 1_000_000, "f")
+
+
+def test_values_are_bounded() -> None:
+    """A file of a million small values is refused before it fills memory."""
+    with pytest.raises(ImportRefused, match="values that can be right"):
+        parse('{"a": [' + "1," * MAX_VALUES + "1]}", "f")
+
+
+def test_file_errors(tmp_path) -> None:
+    """A missing, binary or empty file is refused as such."""
+    with pytest.raises(ImportRefused, match="does not exist"):
+        read_file(str(tmp_path / "config.json"))
+    binary = tmp_path / "b.json"
+    binary.write_bytes(b"\xff\xfe{}")
+    with pytest.raises(ImportRefused, match="not text"):
+        read_file(str(binary))
+    empty = tmp_path / "e.json"
+    empty.write_text(" \n")
+    with pytest.raises(ImportRefused, match="is empty"):
+        read_file(str(empty))
