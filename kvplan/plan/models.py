@@ -28,9 +28,11 @@ def list_models(
         SpecError: a spec that breaks the vocabulary.
     """
     found: dict[str, ModelSpec] = {}
+    seen: set[str] = set()
     for entry in Catalogue(specs).entries():
-        if entry.name in found:  # the user's own goes before the catalogue's
+        if entry.name in seen:  # the user's own hides the catalogue's, whether it matches or not
             continue
+        seen.add(entry.name)
         if family is not None and entry.text("family").lower() != family.lower():
             continue
         if search is not None and not any(search.lower() in name.lower() for name in entry.names()):

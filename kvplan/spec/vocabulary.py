@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from kvplan.record import MISSING, Record
 from kvplan.spec.model import ModelSpec
-from kvplan.spec.states import State
+from kvplan.spec.states import MAX_VALUE, State
 
 # Kind -> the module and class that define it. The recurrent kinds are loaded when first met: most
 # models have none, and defining a class takes longer than using it.
@@ -39,8 +39,8 @@ PLAIN_KIND = "attention"  # the kind's name in the short form for plain models
 
 # How a field's annotation reads in a spec: (JSON Schema type, what a message calls it).
 _TYPES: dict[str, tuple[Any, str]] = {
-    "int": ({"type": "integer", "minimum": 1}, "a whole number"),
-    "float": ({"type": "number"}, "a number"),
+    "int": ({"type": "integer", "minimum": 1, "maximum": MAX_VALUE}, "a whole number"),
+    "float": ({"type": "number", "exclusiveMinimum": 0, "maximum": MAX_VALUE}, "a number"),
     "str": ({"type": "string"}, "text"),
     "str | int": (
         {"type": ["string", "integer"], "minimum": 0},
