@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import prod
 from typing import Any
 
@@ -32,9 +33,11 @@ def check_element_types(torch: Any, tensors: Sequence[Tensor]) -> None:
         element_type(torch, tensor)
 
 
-def shaped(torch: Any, storage: Any, tensor: Tensor) -> Any:
-    """A one-dimensional uint8 tensor seen with the layout's element type and shape."""
-    return storage.view(element_type(torch, tensor)).view(tensor.shape)
+def make(torch: Any, tensor: Tensor, device: str) -> Any:
+    """The tensor on a device, each byte of it written."""
+    made = torch.empty(tensor.shape, dtype=element_type(torch, tensor), device=device)
+    made.view(-1).view(torch.uint8).zero_()
+    return made
 
 
 def real_bytes(torch: Any, tensor: Tensor) -> int:
@@ -64,7 +67,25 @@ def tensor_bytes_check(tensors: Sequence[Tensor], sizes: Sequence[int]) -> Check
     return found
 
 
-def _failed(check: Check, why: str) -> Check:
-    from dataclasses import replace
+def out_of_memory_check(done: int, wanted: int, said: str, predicted: int | None = None) -> Check:
+    """The result that memory ran out after `done` tensors: a failed check, not an error.
 
+    Args:
+        done, wanted: tensors that could be allocated, and all there are.
+        said: the system's own words.
+        predicted: index of the tensor that was expected not to fit, if that was predicted.
+    """
+    return Check(
+        name="out_of_memory",
+        predicted=None if predicted is None else f"at tensor {predicted + 1} of {wanted}",
+        measured=f"at tensor {done + 1} of {wanted}",
+        difference=None if predicted is None else done - predicted,
+        tolerance=None,
+        ok=False,
+        why=f"the device has no more memory; everything was freed ({said})",
+        unit="tensors",
+    )
+
+
+def _failed(check: Check, why: str) -> Check:
     return replace(check, ok=False, why=why)

@@ -21,7 +21,13 @@ from kvplan.verify.checks import Check, compare, undecided
 from kvplan.verify.devices.device import Advance, Measurement, Room
 from kvplan.verify.host_memory import host_room
 from kvplan.verify.resident import held_in, process_anonymous
-from kvplan.verify.tensors import check_element_types, shaped, tensor_bytes_check
+from kvplan.verify.tensors import (
+    check_element_types,
+    element_type,
+    out_of_memory_check,
+    real_bytes,
+    tensor_bytes_check,
+)
 
 PAGE = mmap.PAGESIZE
 _PAGE_TABLE_ENTRY = 8  # bytes of page table per page, outside of resident memory
@@ -83,16 +89,18 @@ class CpuDevice:
                 held.pop().close()
         checks = [tensor_bytes_check(tensors, sizes)]
         if failure is not None:
-            checks.append(_refused(len(sizes), len(tensors), failure))
+            checks.append(out_of_memory_check(len(sizes), len(tensors), failure))
         else:
             checks += _resident_checks(tensors, resident, grown)
         checks.append(_left(_growth(before)))
         return Measurement(tuple(checks))
 
     def _warm_up(self) -> None:
-        """The first touch loads code and starts threads, which must not count."""
-        mapped = _Mapped(self._torch, Tensor("warm-up", (1 << 20,), "uint8", 1 << 20))
+        """First times load code, start threads and grow the heap, which must not count."""
+        size = 16 << 20
+        mapped = _Mapped(self._torch, Tensor("warm-up", (size,), "uint8", size))
         mapped.touch(lambda _: None)
+        held_in([mapped.addresses])
         mapped.close()
 
 
@@ -101,12 +109,12 @@ class _Mapped:
 
     def __init__(self, torch: Any, tensor: Tensor) -> None:
         self._bytes = self._map = None
-        if not tensor.bytes:
-            self._tensor = torch.empty(0, dtype=torch.uint8)
-        else:
-            self._map = _private_mapping(tensor.bytes)
-            self._bytes = torch.frombuffer(self._map, dtype=torch.uint8, count=tensor.bytes)
-            self._tensor = shaped(torch, self._bytes, tensor)
+        self._tensor = torch.empty(0)
+        size = real_bytes(torch, tensor)
+        if size:
+            self._map = _private_mapping(size)
+            self._bytes = torch.frombuffer(self._map, dtype=torch.uint8)[:size]
+            self._tensor = self._bytes.view(element_type(torch, tensor)).view(tensor.shape)
 
     @property
     def size(self) -> int:
@@ -178,19 +186,6 @@ def _resident_checks(
         tolerance=_OWN_OBJECTS,
     )
     return [own, whole]
-
-
-def _refused(done: int, wanted: int, said: str) -> Check:
-    return Check(
-        name="out_of_memory",
-        predicted=None,
-        measured=f"at tensor {done + 1} of {wanted}",
-        difference=None,
-        tolerance=None,
-        ok=False,
-        why=f"the system gives no more memory: {said}",
-        unit="",
-    )
 
 
 def _left(growth: int | None) -> Check:

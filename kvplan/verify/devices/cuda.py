@@ -1,0 +1,168 @@
+"""A CUDA device (ROCm builds of torch answer here too): three views of the same memory.
+
+    tensors        what was asked for
+    torch          what its caching allocator charges and reserves, predicted to the byte
+    the driver     what is gone from the device's free memory; NVML shows that plus what it keeps
+
+The allocator's figures are predicted by running the same sequence through the model of it
+(`kvplan.verify.allocator`), which starts empty; with other tensors alive nothing is predicted.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from kvplan.engines.layout import Tensor
+from kvplan.verify.devices.cuda_checks import memory_checks
+from kvplan.verify.devices.cuda_state import State, read_state
+from kvplan.verify.devices.device import Advance, Measurement, Room
+from kvplan.verify.devices.forecast import Forecast, forecast, unpredictable
+from kvplan.verify.nvml import read_nvml
+from kvplan.verify.tensors import (
+    check_element_types,
+    make,
+    out_of_memory_check,
+    tensor_bytes_check,
+)
+
+_DRIVER_PAGE = 2 << 20
+_WARM_UP = (4 << 20, 512)  # a large and a small block
+
+
+class CudaDevice:
+    """One device under torch's `cuda` name."""
+
+    survives_oom = True
+
+    def __init__(self, torch: Any, index: int) -> None:
+        self._torch = torch
+        self._index = index
+        self.name = f"cuda:{index}"
+        torch.cuda.set_device(index)
+
+    def facts(self) -> dict[str, Any]:
+        """Kind, name, versions, allocator, and memory by the driver and by NVML."""
+        torch = self._torch
+        properties = torch.cuda.get_device_properties(self._index)
+        room = self.room()
+        return {
+            "type": "cuda",
+            "index": self._index,
+            "name": str(properties.name),
+            "compute_capability": f"{properties.major}.{properties.minor}",
+            "torch": str(torch.__version__),
+            "cuda": torch.version.cuda,
+            "hip": getattr(torch.version, "hip", None),
+            "allocator_backend": str(torch.cuda.get_allocator_backend()),
+            "total_bytes": room.total,
+            "free_bytes": room.free,
+            "nvml": self._nvml(),
+        }
+
+    def room(self) -> Room:
+        """The driver's figures."""
+        free, total = self._torch.cuda.mem_get_info(self._index)
+        return Room(int(total), int(free), "mem_get_info")
+
+    def cost(self, tensors: Sequence[Tensor]) -> int:
+        """What torch will reserve for them; whole pages of the driver where that is not known."""
+        found = forecast(
+            [tensor.bytes for tensor in tensors],
+            environment=os.environ,
+            torch_version=str(self._torch.__version__),
+            backend=str(self._torch.cuda.get_allocator_backend()),
+        )
+        if found.reserved is not None:
+            return found.reserved
+        return sum(-(-tensor.bytes // _DRIVER_PAGE) * _DRIVER_PAGE for tensor in tensors)
+
+    def measure(self, tensors: Sequence[Tensor], advance: Advance) -> Measurement:
+        """Allocate through torch, write every byte, read the three views, free."""
+        torch = self._torch
+        check_element_types(torch, tensors)
+        self._warm_up()
+        before = read_state(torch, self._index)
+        expected = self._forecast(tensors, before)
+        held: list[Any] = []
+        failure: str | None = None
+        try:
+            for tensor in tensors:
+                held.append(make(torch, tensor, self.name))
+                advance(tensor.bytes)
+            torch.cuda.synchronize(self._index)
+        except RuntimeError as error:  # OutOfMemoryError is one
+            if not _is_out_of_memory(torch, error):
+                raise
+            failure = str(error).splitlines()[0]
+        finally:
+            during = read_state(torch, self._index)
+            nvml = self._nvml()
+            sizes = [int(tensor.nbytes) for tensor in held]
+            held.clear()
+            torch.cuda.empty_cache()
+        after = read_state(torch, self._index)
+        checks = [tensor_bytes_check(tensors, sizes)]
+        if failure is not None:
+            checks.append(
+                out_of_memory_check(len(sizes), len(tensors), failure, expected.fails_at)
+            )
+        checks += memory_checks(expected, before, during, after, failed_at=_failed_at(failure, sizes))
+        return Measurement(tuple(checks), _notes(before, during, nvml))
+
+    def _warm_up(self) -> None:
+        """Context, kernels and the allocator's own first steps come before the baseline."""
+        for size in _WARM_UP:
+            self._torch.empty(size, dtype=self._torch.uint8, device=self.name).zero_()
+        self._torch.cuda.synchronize(self._index)
+        self._torch.cuda.empty_cache()
+        self._torch.cuda.reset_peak_memory_stats(self._index)
+
+    def _forecast(self, tensors: Sequence[Tensor], before: State) -> Forecast:
+        if before.reserved:
+            return unpredictable(
+                f"this process already holds {before.allocated:,} B in other tensors "
+                f"({before.reserved:,} B reserved), so where new ones go is not predicted"
+            )
+        return forecast(
+            [tensor.bytes for tensor in tensors],
+            environment=os.environ,
+            torch_version=str(self._torch.__version__),
+            backend=str(self._torch.cuda.get_allocator_backend()),
+            total_bytes=before.total,
+            other_bytes=before.total - before.free,
+        )
+
+    def _nvml(self) -> dict[str, int] | None:
+        if getattr(self._torch.version, "hip", None):
+            return None
+        uuid = getattr(self._torch.cuda.get_device_properties(self._index), "uuid", None)
+        return read_nvml(f"GPU-{uuid}") if uuid else None
+
+
+def _is_out_of_memory(torch: Any, error: RuntimeError) -> bool:
+    return isinstance(error, torch.OutOfMemoryError) or "out of memory" in str(error)
+
+
+def _failed_at(failure: str | None, sizes: Sequence[int]) -> int | None:
+    return None if failure is None else len(sizes)
+
+
+def _notes(before: State, during: State, nvml: dict[str, int] | None) -> tuple[str, ...]:
+    """Where the device's memory is, from the driver's and from NVML's point of view."""
+    others = before.total - before.free - before.reserved
+    notes = [
+        f"driver view (mem_get_info): {during.total - during.free:,} B of {during.total:,} B in use,"
+        f" of which {during.reserved:,} B reserved by torch and {others:,} B held before:"
+        " the CUDA context, other processes"
+    ]
+    if nvml is not None:
+        gap = nvml["used_bytes"] - (during.total - during.free)
+        notes.append(
+            f"NVML (nvidia-smi): {nvml['used_bytes']:,} B of {nvml['total_bytes']:,} B in use by"
+            f" {nvml['processes']} processes, {gap:,} B more than mem_get_info counts: memory that"
+            " the driver keeps for itself"
+        )
+    return tuple(notes)
+
