@@ -14,7 +14,19 @@ from kvplan.importers.config.families.registry import FAMILIES
 from kvplan.importers.config.layout import Layout
 from kvplan.importers.config.plain import plain
 
-for _name in ("windows", "heads", "latent", "linear", "mamba", "encoders"):
+for _name in (
+    "windows",
+    "gemma",
+    "heads",
+    "per_layer",
+    "latent",
+    "linear",
+    "mamba",
+    "nemotron",
+    "zamba",
+    "recurrent",
+    "encoders",
+):
     import_module(f"{__name__}.{_name}")
 
 # Model types whose layers all attend with K and V per KV head, whole or through one window.
