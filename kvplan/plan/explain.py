@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
-from kvplan.plan.size import SizeResult, size
+from kvplan.engines.logical import logical_cache
+from kvplan.plan.size import SizeResult
 from kvplan.spec.labels import attention_label
 from kvplan.spec.states import (
     ChunkedAttention,
@@ -112,6 +113,8 @@ def _grouped(result: SizeResult) -> list[Variant]:
     if grouped or spec.heads is None or spec.heads % 8 or spec.heads <= 8:
         return []
     bytes_ = _rebuilt(result, _with_heads(8))
+    if bytes_ is None:
+        return []
     return [Variant("GQA", "8 KV heads shared by all query heads, every token", bytes_)]
 
 
@@ -135,8 +138,7 @@ def _rebuilt(result: SizeResult, change: Change) -> int | None:
                 return None
             changed.append(other)
         kinds[name] = tuple(changed)
-    variant = spec.replaced(kinds=kinds)
-    return size(variant, request=result.request).logical.bytes_per_sequence
+    return logical_cache(spec.replaced(kinds=kinds), result.request).bytes_per_sequence
 
 
 def _with_heads(kv_heads: int | None) -> Change:
@@ -147,6 +149,8 @@ def _with_heads(kv_heads: int | None) -> Change:
         if shape is None or heads is None or shape[0] is None:
             return None
         count = kv_heads or heads
+        if heads % count:
+            return None
         return FullAttention(kv_heads=count, head_dim=shape[0], v_head_dim=shape[1], heads=heads)
 
     return change
