@@ -106,7 +106,7 @@ def differences(case: Case, layout: CacheLayout) -> list[str]:
 
 
 def _same_refusal(recorded: str, layout: CacheLayout) -> bool:
-    """Same text; the record stands behind the exception's name and is cut after 1,000 characters."""
+    """Same text; a record has the exception in front and is cut after 1,000 characters."""
     said = layout.refusal
     if not said:
         return False

@@ -1,0 +1,146 @@
+"""What vLLM would not start with, in its own words."""
+
+from __future__ import annotations
+
+import pytest
+
+from kvplan.engines.layout import CacheLayout
+from kvplan.spec.states import FullAttention
+from tests.engines.vllm.models import (
+    DEEPSEEK_V3,
+    DEEPSEEK_V32,
+    GIB,
+    LLAMA,
+    NEMOTRON_NANO,
+    QWEN3_NEXT,
+    fit,
+    model,
+    size,
+)
+
+
+def test_too_little_memory_names_need_and_longest_length() -> None:
+    """Llama 3.1 8B, 131,072 tokens in 2 GiB: 16 GiB needed, 1,023 usable blocks of 16 tokens."""
+    layout = fit(LLAMA, 2 * GIB, 131072)
+    assert layout.refusal == (
+        "To serve at least one request with the model's max seq len (131072), (16.0 GiB KV cache "
+        "is needed, which is larger than the available KV cache memory (2.0 GiB). Based on the "
+        "available memory, the estimated maximum model length is 16368. Try increasing "
+        "`gpu_memory_utilization` (which also controls CPU memory on the CPU backend) or "
+        "decreasing `max_model_len` when initializing the engine. See "
+        "https://docs.vllm.ai/en/latest/configuration/conserving_memory/ for more details."
+    )
+    assert layout.figures["max_model_len_that_fits"] == 1023 * 16
+    assert layout.ranks == ()
+
+
+def test_no_memory_at_all() -> None:
+    """Not even the null block."""
+    layout = fit(LLAMA, 2 * 1024**2, 4096)
+    assert layout.refusal is not None
+    assert layout.refusal.startswith("No available memory for the cache blocks. Try increasing")
+
+
+def test_the_automatic_length_is_cut_to_the_memory() -> None:
+    """--max-model-len -1 in 2 GiB: 16,368 tokens."""
+    figures = fit(LLAMA, 2 * GIB, max_model_len=-1).figures
+    assert figures["max_model_len"] == 16368
+    assert figures["num_blocks"] == 1024
+    assert figures["fits"] is True
+
+
+def test_overriding_the_blocks_replaces_the_memory() -> None:
+    """--num-gpu-blocks-override 100000: that many, however few bytes there are."""
+    figures = fit(LLAMA, 1, 8192, num_gpu_blocks_override=100000).figures
+    assert figures["num_blocks"] == 100000
+    assert figures["capacity_tokens"] == int(100000 / 512 * 8192) == 1_600_000
+
+
+def test_cache_memory_given_in_bytes_replaces_the_available_bytes() -> None:
+    """--kv-cache-memory-bytes."""
+    figures = fit(LLAMA, 40 * GIB, 4096, kv_cache_memory_bytes=4 * GIB).figures
+    assert figures["num_blocks"] == 2048
+
+
+@pytest.mark.parametrize(
+    ("layout", "text"),
+    [
+        (
+            size(LLAMA, 4096, tp=3),
+            "Total number of attention heads (32) must be divisible by tensor parallel size (3).",
+        ),
+        (
+            size(LLAMA, 131073),
+            "User-specified max_model_len (131073) is greater than the derived max_model_len",
+        ),
+        (
+            size(LLAMA, 4096, tp=8, dcp=2),
+            "Decode context parallelism for GQA/MQA requires `--tensor-parallel-size` (8)",
+        ),
+        (size(LLAMA, 4096, tp=32, dcp=8), "exceeds the maximum supported value (4)"),
+        (
+            size(LLAMA, 4096, kv_cache_dtype="float16"),
+            'kv_cache_dtype="float16" is incompatible with dtype="bfloat16"',
+        ),
+        (
+            size(LLAMA, 4096, block_size=8),
+            "block_size=8, use_mla=False",
+        ),
+        (
+            size(DEEPSEEK_V3, 4096, kv_cache_dtype="nvfp4"),
+            "nvfp4 KV cache is not supported with MLA",
+        ),
+        (
+            size(DEEPSEEK_V32, 4096, kv_cache_dtype="int8_per_token_head"),
+            "FLASHMLA: [kv_cache_dtype not supported, sparse not supported]",
+        ),
+        (
+            size(DEEPSEEK_V3, 4096, kv_cache_dtype="fp8", gpu="a100"),
+            "FP8 KV cache is not supported by the Triton MLA backend on NVIDIA A100-SXM4-80GB",
+        ),
+        (
+            size(NEMOTRON_NANO, 4096, tp=16),
+            "If tensor parallel world size does not divide num_groups",
+        ),
+        (
+            size(QWEN3_NEXT, 4096, disable_hybrid_kv_cache_manager="true"),
+            "Failed to promote local KV cache specs to one unified type.",
+        ),
+        (
+            size(LLAMA, 4096, VLLM_KV_CACHE_LAYOUT="XYZ"),
+            "Unknown KV cache layout 'XYZ'",
+        ),
+        (
+            size(LLAMA, 4096, pp=2, VLLM_PP_LAYER_PARTITION="20,11"),
+            "sum(partitions)=31 does not match num_hidden_layers=32.",
+        ),
+    ],
+)
+def test_refusals_before_any_memory_is_counted(layout: CacheLayout, text: str) -> None:
+    """The message, and no figures beside it."""
+    assert layout.refusal is not None
+    assert text in layout.refusal
+    assert layout.figures["fits"] is False
+    assert layout.figures["num_blocks"] is None
+
+
+def test_a_bare_assertion_is_explained() -> None:
+    """Phi-4 has 10 KV heads: vLLM fails without a word, kvplan says why."""
+    spec = model(("full",) * 40, {"full": (FullAttention(kv_heads=10, head_dim=128),)}, heads=40)
+    layout = size(spec, 4096, tp=4)
+    assert layout.refusal == "AssertionError:"
+    assert layout.reasons == ("10 KV heads are not divisible by tensor parallel size 4",)
+
+
+def test_an_architecture_that_was_dropped() -> None:
+    """It is refused by 0.33 and planned by a version that had it."""
+    spec = model(
+        ("full",) * 32,
+        {"full": (FullAttention(kv_heads=32, head_dim=128),)},
+        heads=32,
+        architecture="BaichuanForCausalLM",
+    )
+    refusal = size(spec, 4096).refusal
+    assert refusal is not None
+    assert "was supported in vLLM until v0.23.0" in refusal
+    assert size(spec, 4096, version="0.19.0").refusal is None
