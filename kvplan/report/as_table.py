@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from kvplan.report.console import bar, new_table, open_console, text_of
+from kvplan.report.console import open_console, text_of
 from kvplan.report.facts import layer_facts
 from kvplan.report.formula import formula
+from kvplan.report.tables import Column, print_table
 from kvplan.spec.labels import attention_label
 from kvplan.units import format_bytes, format_tokens
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from kvplan.engines.logical import LogicalCache
     from kvplan.load import LoadedModel
     from kvplan.plan.explain import Explanation
     from kvplan.plan.fit import Fit
@@ -37,9 +39,8 @@ def size(
             draw(console, result.allocated)
         if per_layer:
             _layers(console, result)
-    for result in results:
-        for warning in result.warnings:
-            console.print(f"\nwarning: {warning.message} [{warning.id}]", style="yellow")
+    for warning in dict.fromkeys(warning for result in results for warning in result.warnings):
+        console.print(f"\nwarning: {warning.message} [{warning.id}]", style="yellow")
     return text_of(console)
 
 
@@ -66,17 +67,17 @@ def models(results: Sequence[ModelSpec], *, to_file: bool) -> str:
     console = open_console(to_file=to_file)
     if not results:
         return "no model matches\n"
-    columns = [("model", "left"), ("attention", "left"), ("layers", "right"), ("context", "right")]
-    wide = console.width >= 100
-    if wide:
-        columns.append(("Hugging Face id", "left"))
-    table = new_table(*columns, padding=(0, 2, 0, 0))
+    columns = [
+        Column("model"), Column("attention", rank=1), Column("layers", "right", rank=4),
+        Column("context", "right", rank=2), Column("Hugging Face id", rank=3),
+    ]  # fmt: skip
+    rows = []
     for spec in results:
         context = format_tokens(spec.max_context) if spec.max_context else "?"
-        row = [spec.name, attention_label(spec), str(len(spec.layers)), context]
-        table.add_row(*row, *(spec.hf_ids[:1] if wide else ()))
-    console.print(table)
-    console.print(f"\n{len(results)} models")
+        hf_id = spec.hf_ids[0] if spec.hf_ids else ""
+        rows.append([spec.name, attention_label(spec), str(len(spec.layers)), context, hf_id])
+    print_table(console, columns, rows)
+    console.print("\n1 model" if len(results) == 1 else f"\n{len(results)} models")
     return text_of(console)
 
 
@@ -104,31 +105,38 @@ def _one(console: Console, result: SizeResult) -> None:
         known = result.weights
         parts = [f"{name} {format_bytes(part)}" for name, part in (known.by_dtype or {}).items()]
         detail = f": {', '.join(parts)}" if len(parts) > 1 else ""
-        console.print(
-            f"{format_bytes(known.bytes):>12}  weights ({known.bytes:,} bytes, {known.source}{detail})"
-        )
+        origin = f"{known.bytes:,} bytes, {known.source}{detail}"
+        console.print(f"{format_bytes(known.bytes):>12}  weights ({origin})")
     console.print()
-    columns = [
-        ("kind", "left"), ("layers", "right"), ("entries", "right"), ("one more token", "right"),
-        ("per sequence", "right"), ("share", "right"),
-    ]  # fmt: skip
-    if console.is_terminal:
-        columns.append(("", "left"))
-    table = new_table(*columns, padding=(0, 2, 0, 0))
-    for share in logical.shares:
-        part = share.bytes_per_sequence / logical.bytes_per_sequence if logical.bytes else 0
-        row = [
-            share.state.kind, f"{share.layers:,}", format_tokens(share.entries),
-            format_bytes(share.bytes_per_token), format_bytes(share.bytes_per_sequence),
-            f"{part:.1%}",
-        ]  # fmt: skip
-        table.add_row(*row, *([bar(part, console)] if console.is_terminal else []))
-    console.print(table)
-    console.print(f"\n{'per sequence':<16}{format_bytes(logical.bytes_per_sequence)}")
+    _kinds(console, logical)
+    console.print(f"{'per sequence':<16}{format_bytes(logical.bytes_per_sequence)}")
     console.print(f"{'one more token':<16}{format_bytes(logical.bytes_per_token)} per sequence")
     fixed = format_bytes(logical.fixed_bytes_per_sequence)
     console.print(f"{'fixed state':<16}{fixed} per sequence, whatever the context")
     console.print(f"{'formula':<16}{formula(logical)}")
+
+
+def _kinds(console: Console, logical: LogicalCache) -> None:
+    """One line per kind of state; a model that keeps nothing has no table."""
+    if not logical.shares:
+        return
+    columns = [
+        Column("kind"), Column("layers", "right"), Column("entries", "right", rank=2),
+        Column("one more token", "right", rank=3), Column("per sequence", "right"),
+        Column("share", "right"),
+    ]  # fmt: skip
+    whole = logical.bytes_per_sequence
+    parts = [share.bytes_per_sequence / whole if whole else 0.0 for share in logical.shares]
+    rows = [
+        [
+            share.state.kind, f"{share.layers:,}", format_tokens(share.entries),
+            format_bytes(share.bytes_per_token), format_bytes(share.bytes_per_sequence),
+            f"{part:.1%}",
+        ]
+        for share, part in zip(logical.shares, parts, strict=True)
+    ]  # fmt: skip
+    print_table(console, columns, rows, shares=parts)
+    console.print()
 
 
 def _allocated(console: Console, result: SizeResult) -> None:
@@ -149,31 +157,37 @@ def _allocated(console: Console, result: SizeResult) -> None:
 
 
 def _side_by_side(console: Console, results: Sequence[SizeResult]) -> None:
-    engines = any(result.allocated for result in results)
-    # (heading, width from which a terminal has room for it, cell)
-    columns: list[tuple[str, int, Callable[[SizeResult], str]]] = [
-        ("tokens", 60, lambda r: format_tokens(r.logical.ctx)),
-        ("sequences", 70, lambda r: f"{r.logical.batch:,}"),
-        ("logical", 0, lambda r: format_bytes(r.logical.bytes)),
-        ("per sequence", 100, lambda r: format_bytes(r.logical.bytes_per_sequence)),
-        ("one more token", 86, lambda r: format_bytes(r.logical.bytes_per_token)),
-        ("fixed state", 110, lambda r: format_bytes(r.logical.fixed_bytes_per_sequence)),
+    columns: list[tuple[Column, Callable[[SizeResult], str]]] = [
+        (Column("model"), lambda r: r.model.spec.name),
+        (Column("dtype"), lambda r: r.dtype_name),
+        (Column("tokens", "right", rank=1), lambda r: format_tokens(r.logical.ctx)),
+        (Column("sequences", "right", rank=2), lambda r: f"{r.logical.batch:,}"),
+        (Column("logical", "right"), lambda r: format_bytes(r.logical.bytes)),
+        (
+            Column("per sequence", "right", rank=4),
+            lambda r: format_bytes(r.logical.bytes_per_sequence),
+        ),
+        (
+            Column("one more token", "right", rank=3),
+            lambda r: format_bytes(r.logical.bytes_per_token),
+        ),
+        (
+            Column("fixed state", "right", rank=5),
+            lambda r: format_bytes(r.logical.fixed_bytes_per_sequence),
+        ),
     ]
-    if engines:
-        columns.insert(3, ("allocated", 0, _allocated_cell))
-    shown = [column for column in columns if console.width >= column[1]]
-    headings = [("model", "left"), ("dtype", "left"), *((name, "right") for name, _, _ in shown)]
-    table = new_table(*headings, padding=(0, 2, 0, 0))
-    for result in results:
-        cells = [cell(result) for _, _, cell in shown]
-        table.add_row(result.model.spec.name, result.dtype_name, *cells)
-    console.print(table)
+    if any(result.allocated for result in results):
+        columns.insert(5, (Column("allocated", "right"), _allocated_cell))
+    rows = [[cell(result) for _, cell in columns] for result in results]
+    print_table(console, [column for column, _ in columns], rows)
 
 
 def _allocated_cell(result: SizeResult) -> str:
     layout = result.allocated
     if layout is None:
         return ""
+    if layout.refusal:
+        return f"refused ({layout.engine} {layout.version})"
     return f"{format_bytes(layout.bytes)} ({layout.engine} {layout.version})"
 
 
@@ -181,16 +195,14 @@ def _layers(console: Console, result: SizeResult) -> None:
     console.print(
         f"\n{result.model.spec.name}, {result.dtype_name}: bytes of one sequence per layer"
     )
-    table = new_table(
-        ("layer", "right"),
-        ("kind", "left"),
-        ("keeps", "left"),
-        ("bytes", "right"),
-        padding=(0, 2, 0, 0),
-    )
-    for layer in layer_facts(result):
-        keeps = " + ".join(layer["states"]) or "nothing"
-        table.add_row(
-            str(layer["layer"]), layer["layer_kind"], keeps, f"{layer['bytes_per_sequence']:,}"
-        )
-    console.print(table)
+    columns = [
+        Column("layer", "right"), Column("kind"), Column("keeps", rank=1), Column("bytes", "right"),
+    ]  # fmt: skip
+    rows = [
+        [
+            str(layer["layer"]), layer["layer_kind"], " + ".join(layer["states"]) or "nothing",
+            f"{layer['bytes_per_sequence']:,}",
+        ]
+        for layer in layer_facts(result)
+    ]  # fmt: skip
+    print_table(console, columns, rows)

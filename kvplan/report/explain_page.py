@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from kvplan.dtypes import CacheDTypes
 from kvplan.engines.logical import StateShare
-from kvplan.report.console import new_table
 from kvplan.report.formula import element
+from kvplan.report.tables import Column, print_table
 from kvplan.spec.labels import attention_label
 from kvplan.spec.states import HeadState
 from kvplan.units import format_bytes
@@ -76,15 +76,18 @@ def _bytes_per_element(share: StateShare, dtypes: CacheDTypes) -> str:
 def _variants(console: Console, found: Explanation) -> None:
     own = found.size.logical.bytes_per_sequence
     console.print("\nThe same model with another attention, one sequence\n", style="bold")
-    columns = (("", "left"), ("bytes", "right"), ("times", "right"), ("what it keeps", "left"))
-    table = new_table(*columns, padding=(0, 2, 0, 0))
+    columns = (
+        Column(""), Column("bytes", "right"), Column("times", "right"),
+        Column("what it keeps", rank=1, least=20),
+    )  # fmt: skip
+    rows = []
     for variant in found.variants:
         bytes_ = variant.bytes_per_sequence
         known = bytes_ is not None and own > 0
         shown = format_bytes(bytes_) if bytes_ is not None else "not known"
         times = f"{bytes_ / own:,.2f}" if known and bytes_ is not None else ""
-        table.add_row(variant.name, shown, times, variant.meaning)
-    console.print(table)
+        rows.append([variant.name, shown, times, variant.meaning])
+    print_table(console, columns, rows)
 
 
 def _generation(console: Console, found: Explanation) -> None:
@@ -92,16 +95,18 @@ def _generation(console: Console, found: Explanation) -> None:
 
     console.print("\nAttention work to generate n tokens, per head and layer\n", style="bold")
     columns = (
-        ("n", "right"), ("without a cache", "right"), ("with a cache", "right"),
-        ("ratio (2n + 1)/3", "right"), ("about 2n/3", "right"),
+        Column("n", "right"), Column("without a cache", "right"),
+        Column("with a cache", "right", rank=1),
+        Column("ratio (2n + 1)/3", "right"), Column("about 2n/3", "right", rank=2),
     )  # fmt: skip
-    table = new_table(*columns, padding=(0, 2, 0, 0))
-    for item in found.generations:
-        table.add_row(
+    rows = [
+        [
             f"{item.tokens:,}", f"{item.without_cache:,}", f"{item.with_cache:,}",
             f"{float(item.ratio):,.2f}", f"{float(item.approximation):,.2f}",
-        )  # fmt: skip
-    console.print(table)
+        ]
+        for item in found.generations
+    ]  # fmt: skip
+    print_table(console, columns, rows)
     console.print(f"\nsum(t^2) = n(n + 1)(2n + 1)/6 against sum(t) = n(n + 1)/2. {CAVEAT}")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kvplan.report.console import new_table
+from kvplan.report.tables import Column, print_table
 from kvplan.units import format_bytes
 
 if TYPE_CHECKING:
@@ -31,21 +31,22 @@ def _groups(console: Console, layout: CacheLayout, groups: list[dict[str, Any]])
         f" ({format_bytes(widest)}) wide\n",
         style="bold",
     )
-    table = new_table(
-        ("group", "right"), ("keeps", "left"), ("layers", "right"), ("tokens per block", "right"),
-        ("blocks per request", "right"), ("used", "right"), ("one block", "left"),
-        padding=(0, 2, 0, 0),
+    columns = (
+        Column("group", "right"), Column("keeps"), Column("layers", "right", rank=2),
+        Column("tokens per block", "right", rank=1), Column("blocks per request", "right", rank=4),
+        Column("used", "right", rank=3), Column("one block"),
     )  # fmt: skip
+    rows = []
     for number, group in enumerate(groups):
         content = sum(m["content_bytes"] * m["layers"] for m in group["members"])
         pages = sum(m["page_bytes"] * m["layers"] for m in group["members"])
         kinds = " + ".join(dict.fromkeys(m["kind"] for m in group["members"]))
-        table.add_row(
+        rows.append([
             str(number), kinds, str(group["layers"]), f"{group['block_size']:,}",
             f"{group['request_blocks']:,}", f"{content / widest:.1%}",
             _picture(content, pages, widest),
-        )  # fmt: skip
-    console.print(table)
+        ])  # fmt: skip
+    print_table(console, columns, rows)
     console.print("\n#: entries   -: padding of a page   .: no layer of this group")
 
 
@@ -58,12 +59,16 @@ def _picture(content: int, pages: int, widest: int) -> str:
 
 def _tensors(console: Console, layout: CacheLayout) -> None:
     console.print(f"\n{layout.engine} {layout.version}: its tensors\n", style="bold")
-    table = new_table(
-        ("rank", "right"), ("tensor", "left"), ("shape", "left"), ("type", "left"), ("bytes", "right"),
-        padding=(0, 2, 0, 0),
+    columns = (
+        Column("rank", "right", rank=2), Column("tensor"), Column("shape"), Column("type", rank=1),
+        Column("bytes", "right"),
     )  # fmt: skip
-    for rank in layout.ranks:
-        for tensor in rank.tensors:
-            shape = " x ".join(f"{size:,}" for size in tensor.shape)
-            table.add_row(str(rank.rank), tensor.name, shape, tensor.dtype, f"{tensor.bytes:,}")
-    console.print(table)
+    rows = [
+        [
+            str(rank.rank), tensor.name, " x ".join(f"{size:,}" for size in tensor.shape),
+            tensor.dtype, f"{tensor.bytes:,}",
+        ]
+        for rank in layout.ranks
+        for tensor in rank.tensors
+    ]  # fmt: skip
+    print_table(console, columns, rows)

@@ -1,0 +1,116 @@
+"""Tables without lines that fit the width: headings wrap, then columns leave, before a cell breaks.
+
+They read well where line characters are missing and paste well into text. On a terminal a bar shows
+the share of each row, as wide as there is room.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+GAP = 2  # blanks between columns
+
+
+class Column(NamedTuple):
+    """One column.
+
+    Attributes:
+        heading: its name; it may wrap between words.
+        justify: numbers to the right, never broken; text to the left, broken between words.
+        rank: 0 stays whatever the width; of the others the highest leaves first.
+        least: cells it must have room for, beside its longest word.
+    """
+
+    heading: str
+    justify: Literal["left", "right"] = "left"
+    rank: int = 0
+    least: int = 0
+
+
+class _Width(NamedTuple):
+    least: int
+    natural: int
+
+
+_BAR = Column("", rank=1)
+_BAR_WIDTH = _Width(8, 20)
+
+
+def print_table(
+    console: Console,
+    columns: Sequence[Column],
+    rows: Sequence[Sequence[str]],
+    *,
+    shares: Sequence[float] | None = None,
+) -> None:
+    """Print a table.
+
+    Args:
+        console: where to.
+        columns: the columns.
+        rows: the cells of each row.
+        shares: the share (of 1) of each row, to draw on a terminal.
+    """
+    from rich.table import Table
+
+    columns = list(columns)
+    widths = [_measured(column, [row[i] for row in rows]) for i, column in enumerate(columns)]
+    bars = shares if shares is not None and console.is_terminal else None
+    if bars is not None:
+        columns.append(_BAR)
+        widths.append(_BAR_WIDTH)
+    kept = _fitting(columns, widths, console.width)
+    given = _spread([widths[i] for i in kept], console.width)
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, GAP, 0, 0))
+    for i, width in zip(kept, given, strict=True):
+        column = columns[i]
+        table.add_column(column.heading, justify=column.justify, overflow="fold", width=width)
+    for number, row in enumerate(rows):
+        cells = [*row, bar(bars[number], given[-1] or 0)] if bars is not None else row
+        table.add_row(*(cells[i] for i in kept))
+    console.print(table)
+
+
+def bar(share: float, width: int) -> str:
+    """A bar for a share of 1, in characters the terminal's encoding has."""
+    unicode = (getattr(sys.stdout, "encoding", "") or "").lower().startswith("utf")
+    return ("█" if unicode else "#") * max(round(share * width), 1 if share > 0 else 0)
+
+
+def _measured(column: Column, cells: Sequence[str]) -> _Width:
+    from rich.cells import cell_len
+
+    breakable = [column.heading, *(cells if column.justify == "left" else ())]
+    words = [word for text in breakable for word in text.split()]
+    whole = cells if column.justify == "right" else ()
+    least = max(column.least, *map(cell_len, (*words, *whole)), 0)
+    return _Width(least, max(least, *map(cell_len, (column.heading, *cells))))
+
+
+def _fitting(columns: Sequence[Column], widths: Sequence[_Width], room: int) -> list[int]:
+    """The columns that stay."""
+    kept = list(range(len(columns)))
+    while sum(widths[i].least + GAP for i in kept) - GAP > room:
+        leaves = max(kept, key=lambda i: (columns[i].rank, i))
+        if columns[leaves].rank == 0:
+            break
+        kept.remove(leaves)
+    return kept
+
+
+def _spread(widths: Sequence[_Width], room: int) -> list[int | None]:
+    """A width for each column; None leaves it to rich, when cells have to break."""
+    spare = room - sum(width.least + GAP for width in widths) + GAP
+    if spare < 0:
+        return [None] * len(widths)
+    given: list[int | None] = []
+    for width in widths:
+        more = min(spare, width.natural - width.least)
+        given.append(width.least + more)
+        spare -= more
+    return given
