@@ -7,7 +7,7 @@ from typing import Any
 
 from kvplan.errors import ImportRefused
 from kvplan.importers.config import common, hints
-from kvplan.importers.config.aliases import CONTEXT_KEYS
+from kvplan.importers.config.aliases import ALIASES, CONTEXT_KEYS
 from kvplan.importers.config.defaults import class_defaults
 from kvplan.importers.config.facts import Facts
 from kvplan.importers.config.families import reader
@@ -48,8 +48,9 @@ def build(source: Source, name: str, quant: Mapping[str, Any] | None = None) -> 
     except FieldError as error:
         raise ImportRefused(error.message, where=source.locate(path)) from None
     except ImportRefused:
-        if not known:
-            hints.check(facts, known=False)  # the better reason, where there is one
+        if not known:  # a key that was not understood is the better reason
+            facts.ignore(*(name for names in ALIASES.values() for name in names), *CONTEXT_KEYS)
+            hints.check(facts, known=False)
         raise
     hints.check(facts, known=known)
     found = (*facts.found.values(), *kind_facts(facts, spec))
@@ -88,6 +89,12 @@ def _layout(facts: Facts) -> Layout:
 
 def assumed(facts: Facts) -> Layout:
     """Plain attention for a type that is not known; a window that may close refutes it."""
+    for key in ("is_encoder_decoder", "add_cross_attention"):
+        if facts.flag(key):
+            hints.refuse(facts, facts.place(key), True)
+    classes = facts.texts("architectures") or []
+    if any(name.endswith(("MaskedLM", "ForCTC", "Encoder")) for name in classes):
+        hints.refuse(facts, facts.place("architectures"), classes)
     types = facts.texts("layer_types") or []
     if any(LAYER_TYPES.get(word) != "full" for word in types):
         hints.refuse(facts, facts.place("layer_types"), types)

@@ -101,7 +101,7 @@ def periodic(facts: Facts, *, key: str = "sliding_window_pattern", at: int | Non
     layers = layer_count(facts)
     state = full(facts)
     names = layer_names(facts, "layer_types", layers, LAYER_TYPES)
-    facts.ignore(key)
+    facts.ignore(key, "_sliding_window_pattern")
     if names is None and facts.optional("window") is None:
         return uniform(facts, layers, state)
     if names is None:

@@ -123,6 +123,19 @@ def _image_tokens(facts: Facts) -> int | None:
     "bert", "roberta", "xlm-roberta", "distilbert", "albert", "electra", "deberta", "deberta-v2"
 )
 @family("modernbert", "nomic_bert", "mpnet", "camembert", "gte", "new", "xlm-roberta-xl", "ernie")
+@family(
+    "eurobert", "jina_embeddings_v3", "splinter", "roformer", "data2vec-text", "xmod", "markuplm"
+)
+@family("dpr", "luke", "layoutlm", "layoutlmv3", "convbert", "rembert", "ibert", "mobilebert")
+@family(
+    "squeezebert",
+    "megatron-bert",
+    "big_bird",
+    "longformer",
+    "esm",
+    "funnel",
+    "openai_privacy_filter",
+)
 def encoder(facts: Facts) -> Layout:
     """An encoder reads everything at once and keeps nothing."""
     if facts.flag("is_decoder"):

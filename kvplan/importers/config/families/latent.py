@@ -142,12 +142,11 @@ _V4_TYPES = {
 def deepseek_v4(facts: Facts) -> Layout:
     """DeepSeek V4: a window everywhere, compressed vectors beyond, an indexer on the finer ones."""
     layers = layer_count(facts)
-    heads = facts.count("heads")
+    facts.count("heads")
     if facts.count("kv_heads") != 1:
         facts.refuse(
             "num_key_value_heads is not 1, which this layout rests on", key="num_key_value_heads"
         )
-    facts.note("heads", heads, facts.origin("num_attention_heads"))
     facts.ignore(
         "qk_rope_head_dim", "qk_nope_head_dim", "v_head_dim", "kv_lora_rank", "q_lora_rank"
     )
@@ -157,11 +156,13 @@ def deepseek_v4(facts: Facts) -> Layout:
     extra = facts.whole("num_nextn_predict_layers", least=0) or 0
     if ratios is None:
         types = facts.texts("layer_types")
-        if types is None or any(word not in _V4_TYPES for word in types):
+        rates = {word: facts.whole(f"compress_rates.{word}") or n for word, n in _V4_TYPES.items()}
+        if types is None or any(word not in rates for word in types):
             facts.refuse(
                 "compress_ratios is missing", hint='write "compress_ratios": one per layer'
             )
-        ratios = [_V4_TYPES[word] for word in types]
+        ratios = [rates[word] for word in types]
+    facts.ignore("compress_rates")
     key = "compress_ratios" if facts.has("compress_ratios") else "layer_types"
     if len(ratios) < layers or any(ratios[layers + extra :]):
         facts.refuse(

@@ -41,6 +41,11 @@ def state_dtype(facts: Facts) -> str | None:
     return None
 
 
+def ignore_prefix(facts: Facts, prefix: str) -> None:
+    """Pass over every key that begins so."""
+    facts.ignore(*(key for key in facts.data if key.startswith(prefix)))
+
+
 def delta_net(facts: Facts) -> GatedDeltaNet:
     """The gated delta net of Qwen3-Next and later."""
     return GatedDeltaNet(
@@ -87,13 +92,9 @@ def olmo_hybrid(facts: Facts) -> Layout:
         v_head_dim=facts.optional("v_head_dim", "linear_value_head_dim") or 2 * k_dim,
         dtype=state_dtype(facts),
     )
-    _ignore_prefix(facts, "linear_")
+    ignore_prefix(facts, "linear_")
     kinds: dict[str, tuple[State, ...]] = {"full": (full(facts),), "delta": (state,)}
     return Layout(kinds=compact(kinds, names), layers=names)
-
-
-def _ignore_prefix(facts: Facts, prefix: str) -> None:
-    facts.ignore(*(key for key in facts.data if key.startswith(prefix)))
 
 
 @family("bailing_hybrid")
@@ -112,6 +113,7 @@ def bailing_hybrid(facts: Facts) -> Layout:
         dtype=state_dtype(facts),
     )
     facts.ignore("layer_group_size", "kda_safe_gate", "kda_lower_bound")
+    ignore_prefix(facts, "linear_")
     kinds: dict[str, tuple[State, ...]] = {"latent": (latent(facts),), "delta": (state,)}
     draft = drafts(facts, "latent")
     return Layout(kinds=compact(kinds, names, draft), layers=names, draft=draft)
@@ -134,7 +136,7 @@ def kimi_linear(facts: Facts) -> Layout:
         conv_kernel=facts.count("conv_kernel", prefix + keys[2]),
         dtype=state_dtype(facts),
     )
-    facts.ignore("linear_attn_config")
+    ignore_prefix(facts, "linear_")
     kinds: dict[str, tuple[State, ...]] = {"latent": (latent(facts),), "delta": (state,)}
     draft = drafts(facts, "latent")
     return Layout(kinds=compact(kinds, names, draft), layers=names, draft=draft)
@@ -188,6 +190,8 @@ def lightning(facts: Facts) -> Layout:
             "attn_type_list is missing", hint='write "attn_type_list": 1 (softmax) or 0 per layer'
         )
     facts.optional("window")
+    ignore_prefix(facts, "linear_attn_")
+    ignore_prefix(facts, "full_attn_")
     state = full(facts)
     heads = facts.count("heads")
     linear = LightningAttention(num_heads=heads, head_dim=state.head_dim, dtype=state_dtype(facts))

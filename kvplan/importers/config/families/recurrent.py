@@ -17,7 +17,7 @@ from kvplan.importers.config.layout import (
     sliding,
 )
 from kvplan.importers.config.plain import uniform
-from kvplan.spec.recurrent import LinearRecurrentUnit, Rwkv
+from kvplan.spec.recurrent import GenericRecurrent, LinearRecurrentUnit, Rwkv
 from kvplan.spec.states import FullAttention, State
 
 
@@ -51,6 +51,16 @@ def recurrent_gemma(facts: Facts) -> Layout:
         "recurrent": (unit,),
     }
     return Layout(kinds=compact(kinds, names), layers=names)
+
+
+@family("rwkv")
+def rwkv4(facts: Facts) -> Layout:
+    """RWKV 4: two shifted activations, and numerator, denominator and maximum per channel."""
+    hidden = facts.count("hidden_size")
+    channels = facts.optional("attention_hidden_size") or hidden
+    facts.ignore("context_length", "rescale_every")
+    state = GenericRecurrent(conv_kernel=3, channels=hidden, shape=(3, channels))
+    return uniform(facts, layer_count(facts), state)
 
 
 @family("rwkv5", "rwkv6", "rwkv7")

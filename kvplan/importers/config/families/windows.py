@@ -41,6 +41,27 @@ def alternating(facts: Facts) -> Layout:
     return periodic(facts)
 
 
+@family("cohere2_moe")
+def cohere2_moe(facts: Facts) -> Layout:
+    """Command A with experts: the first dense layers follow a pattern of their own."""
+    layers = layer_count(facts)
+    names = layer_names(facts, "layer_types", layers, LAYER_TYPES)
+    prefix = facts.optional("prefix_period", "prefix_dense_sliding_window_pattern") or 1
+    period = facts.count("period", "sliding_window_pattern")
+    if names is None:
+        dense = min(facts.whole("first_k_dense_replace", least=0) or 0, layers)
+        first = every(dense, prefix, "full", "sliding")
+        names = first + every(layers - dense, period, "full", "sliding")
+    return mixed(facts, names, full(facts))
+
+
+@family("doge")
+def doge(facts: Facts) -> Layout:
+    """Doge: its mask keeps keep_window_size tokens in sight, the cache keeps all."""
+    facts.ignore("keep_window_size")
+    return plain(facts)
+
+
 @family("afmoe")
 def afmoe(facts: Facts) -> Layout:
     """Arcee Trinity: one global layer in global_attn_every_n_layers."""
@@ -95,6 +116,7 @@ def laguna(facts: Facts) -> Layout:
     per_layer = facts.wholes("num_attention_heads_per_layer", least=1) or [heads] * layers
     facts.length("num_attention_heads_per_layer", len(per_layer), layers)
     names = layer_names(facts, "layer_types", layers, LAYER_TYPES) or ("full",) * layers
+    facts.ignore(*facts.names("window"))
     own: dict[str, int] = {}
     for name, count in zip(names, per_layer, strict=True):
         if own.setdefault(name, count) != count:
@@ -129,12 +151,16 @@ def step3(facts: Facts) -> Layout:
         kinds["sliding"] = (sliding(_step3_local(facts, state), facts.count("window")),)
     draft = names[layers:] or drafts(facts, "full")
     facts.ignore("attention_other_setting", "share_q_dim", "yarn_only_types")
+    facts.ignore("num_sliding_attention_heads")
     return Layout(kinds=compact(kinds, names, draft), layers=names[:layers], draft=draft)
 
 
 def _step3_local(facts: Facts, state: FullAttention) -> FullAttention:
     """The heads of the windowed layers, where attention_other_setting gives them others."""
     key = "attention_other_setting"
+    own = facts.optional("swa_heads", "num_sliding_attention_heads")
+    if own is not None and own != facts.count("heads"):
+        return state.replaced(heads=own)
     if not facts.has(key):
         return state
     heads = facts.optional("swa_heads", f"{key}.num_attention_heads")
@@ -189,7 +215,9 @@ def gpt_neo(facts: Facts) -> Layout:
     """GPT-Neo: `attention_types: [[["global", "local"], 12]]`."""
     layers = layer_count(facts)
     names: list[str] = []
-    runs = facts.take("attention_types")
+    listed = facts.texts("attention_layers")
+    runs = facts.take("attention_types") if listed is None else [[[w], 1] for w in listed]
+    facts.ignore("attention_types")
     for run in runs if isinstance(runs, list) else [[["global", "local"], layers // 2]]:
         if not (isinstance(run, list) and len(run) == 2 and isinstance(run[0], list)):
             facts.refuse("attention_types is not made of [[kinds], times]", key="attention_types")
