@@ -13,7 +13,7 @@ HARMLESS_WORDS = re.compile(
     "token_id|token_index|_token$|dropout|drop_rate|_drop$|_pdrop|initializ|init_std|expert|moe|router"
     "|routing|routed|anyres|vision|visual|image|img|pixel|video|audio|speech|acoustic|semantic|mel_"
     "|mm_|multimodal|projector|resampler|rope|rotary|yarn|mlp|ffn|ff_dim|ff_factor|ff_mult"
-    "|intermediate|^vit_|^clip|^talker|^code2wav|diffusion|generation|sampling|penalty|^eos_|^bos_"
+    "|intermediate|^vq_|^vit_|^clip|^talker|^code2wav|diffusion|generation|sampling|penalty|^eos_|^bos_"
     "|^pad_|^sep_|^unk_|^cls_|mask_time|mask_feature|^bad_words|suppress|beam|ngram_size|num_return"
     "|forced_|lm_head|classif|^num_labels|problem_type|label|id2|tokenizer|transformers|torch"
 )
@@ -21,7 +21,7 @@ HARMLESS_WORDS = re.compile(
 # The same, unless the key also speaks of the cache itself: arithmetic, formats, training.
 SOFT_WORDS = re.compile(
     "_init|init_|norm|bias|pool_type|act_fn|activation|hidden_act|gelu|swiglu|silu|projection|mscale"
-    "|softcap|multiplier|loss|coef|quantiz|gradient|logit|pretrain|tie_|tied_|^mup_|altup|laurel"
+    "|softcap|multipliers?$|loss|coef|quantiz|gradient|logit|pretrain|^tied?_(?:word|emb|weight|encoder|last)|^mup_|altup|laurel"
     "|alibi|dtype|fp16|bf16|fp32|engram_|scale_|_scale|scaling|residual|^hc_|^mhc|gate_type|gating"
     "|output_gate|attn_output|qkv|prefix_lm|eps$|epsilon"
 )
@@ -64,7 +64,12 @@ _KEYS = """
     attention_scaling attention_scale attn_mode no_rope_layers no_rope_layer_interval
     nope_layer_interval layer_rope_theta use_nope key_multiplier num_reward_heads
     layernorm_full_attention_alpha layernorm_linear_attention_alpha layernorm_full_attention_beta
-    layernorm_linear_attention_beta context_window_size prefill_chunk_size for_llm_compressor
-    mtp_hybrid_override_pattern rm_head head_layers beta_fast beta_slow
+    layernorm_linear_attention_beta return_dict return_dict_in_generate _from_model_config prefix
+    predict_special_tokens masked_softmax_fusion scoring_func n_group topk_group topk_method seq_aux
+    mask_value torchscript do_sample early_stopping temperature top_k top_p typical_p num_beams
+    num_beam_groups max_new_tokens output_scores remove_invalid_values finetuning_task
+    task_specific_params exponential_decay_length_penalty _commit_hash context_window_size
+    prefill_chunk_size for_llm_compressor mtp_hybrid_override_pattern rm_head
+    head_layers beta_fast beta_slow
 """
 HARMLESS_KEYS = frozenset(_KEYS.split())

@@ -3,8 +3,8 @@
 After a family has read its config, every key it neither read nor passed over is looked at. A key
 whose words speak of windows, patterns, latents, states, indexers, compression or sharing, and whose
 value switches something on, means that the layout may be another one; the import is refused with
-the key. For a model type that is not known at all, any unknown word about attention, heads or the
-cache is enough, because nothing says that the model is plain.
+the key. For a model type that is not known at all, any key is enough that is not known to be
+harmless, because nothing says that the model is plain and the next idea has a name nobody listed.
 """
 
 from __future__ import annotations
@@ -49,16 +49,16 @@ _CACHE = re.compile(
     "window|pattern|latent|ssm|mamba|state|compress|cache|recurr|chunk|period|interval|(?:^|_)kv"
 )
 
-# What is enough when the model type is not known.
-WEAK = re.compile(
-    "attn|attention|head|layer|key|value|query|token|context|position|seq|block|rank|ratio|length"
-    "|_len|group|stage|width|order|level|every|_dim|dim_|step|rate|size_|factor|mask|read|write"
+# The same for a type that is not known: what its experts, pictures or norms remember is kept too.
+_KEPT = re.compile(
+    "window|ssm|mamba|state|cache|recurr|memory|slot|kept|keep|evict|span|shar(?!ed_exp|ed_mlp|ed_inter)"
+    "|reus|attn_block|attention_block|(?:^|_)kvs?(?:_|$)"
 )
 
 
 def unread(facts: Facts, *, known: bool) -> Iterator[tuple[Path_, Any]]:
     """Keys that nobody understood and that may shape the cache, with their values."""
-    for path, value in _walk(facts.data, facts.path, facts.passed):
+    for path, value in _walk(facts.data, facts.path, facts.passed, known=known):
         if path not in facts.used and _smells(path, value, known=known):
             yield path, value
     if facts.path and facts.source.data.get("model_type") not in TEXT_TYPES:
@@ -70,9 +70,11 @@ def unread(facts: Facts, *, known: bool) -> Iterator[tuple[Path_, Any]]:
 
 def _smells(path: Path_, value: Any, *, known: bool) -> bool:
     key = words(str(path[-1]))
-    if not _active(value) or _harmless(key):
+    if not _active(value) or _harmless(key, known=known):
         return False
-    return bool(STRONG.search(key) or (not known and WEAK.search(key)))
+    if STRONG.search(key):
+        return True
+    return not known and not isinstance(value, Mapping)  # of an object, its keys speak
 
 
 def words(key: str) -> str:
@@ -80,13 +82,19 @@ def words(key: str) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", key).lower()
 
 
-def _harmless(key: str) -> bool:
-    if key in HARMLESS_KEYS or HARMLESS_WORDS.search(key):
+def _harmless(key: str, *, known: bool) -> bool:
+    if key in HARMLESS_KEYS:
+        return True
+    if not known and _KEPT.search(key):
+        return False
+    if HARMLESS_WORDS.search(key):
         return True
     return bool(SOFT_WORDS.search(key)) and not _CACHE.search(key)
 
 
-def _walk(data: Any, path: Path_, passed: set[Path_]) -> Iterator[tuple[Path_, Any]]:
+def _walk(
+    data: Any, path: Path_, passed: set[Path_], *, known: bool
+) -> Iterator[tuple[Path_, Any]]:
     """Every key below `data`, without the parts that never speak of the text model's cache."""
     if not isinstance(data, Mapping):
         return
@@ -97,8 +105,8 @@ def _walk(data: Any, path: Path_, passed: set[Path_]) -> Iterator[tuple[Path_, A
         yield here, value
         if not isinstance(value, Mapping):
             continue
-        if not _harmless(words(key)):
-            yield from _walk(value, here, passed)
+        if not _harmless(words(key), known=known):
+            yield from _walk(value, here, passed, known=known)
 
 
 def _active(value: Any) -> bool:

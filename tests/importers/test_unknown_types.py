@@ -1,0 +1,150 @@
+"""A model type that nobody knows: the next idea has a name that no list of words holds."""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kvplan.errors import ImportRefused
+from kvplan.importers.config import import_config
+from kvplan.importers.config.wrappers import text_path
+from kvplan.spec.model import ModelSpec
+from kvplan.spec.states import SlidingAttention
+from tests.importers.config_cases import unknown
+
+SHARED = Path(__file__).parents[2].parent / "shared"
+
+# Ten architectures that do not exist, each plain but for one key that shapes its cache.
+INVENTED: list[tuple[str, str, Any]] = [
+    ("retentive_llama", "kv_retention_span", 512),
+    ("memorizer", "memory_tokens", 64),
+    ("landmarker", "landmark_stride", 64),
+    ("condenser", "cache_compression_rate", 4),
+    ("ringworm", "ring_span", 1024),
+    ("summarist", "summary_every", 64),
+    ("expandable", "state_expansion", 2),
+    ("crosslayer", "cross_layer_reuse", 2),
+    ("evictor", "evict_after", 4096),
+    ("localist", "local_attention_radius", 128),
+]
+
+# Names without any word of windows, states or caches, and some that hide behind harmless words.
+UNHEARD: list[tuple[str, Any]] = [
+    ("fovea", 1024),
+    ("halo", 64),
+    ("receptive_field", 256),
+    ("yoco_split", 16),
+    ("depth_fraction", 0.5),
+    ("pyramid", [1024, 512, 256]),
+    ("ttt_mini_batch", 16),
+    ("wavelet_depth", 4),
+    ("zigzag", True),
+    ("heavy_hitters", 256),
+    ("temporal_radius", 64),
+    ("mixers", ["attn", "fft"]),
+    ("backbone_plan", "3x(2A+1R)"),
+    ("twin", True),
+    ("streaming", True),
+    ("num_tied_layers", 4),
+    ("multiplier_tokens", 2),
+    ("init_tokens_kept", 4),
+    ("expert_cache_rate", 4),
+    ("router_state", 8),
+    ("moe_kv_sharing", 2),
+    ("rope_free_window", 2048),
+    ("image_memory", 64),
+    ("activation_memory", 64),
+    ("token_dropout_window", 128),
+    ("neural_store", {"width": 128}),
+]
+
+
+@pytest.mark.parametrize(("model_type", "key", "value"), INVENTED, ids=lambda value: str(value))
+def test_invented_architectures(model_type: str, key: str, value: Any) -> None:
+    """Each is refused, with the key, its value, and a spec's lines to write."""
+    config = {**unknown(**{key: value}), "model_type": model_type}
+    with pytest.raises(ImportRefused) as refused:
+        import_config(config)
+    assert f"key {key!r} ({value!r})" in refused.value.message
+    assert model_type in refused.value.message
+    assert "kinds: {full: {kind: full, kv_heads: 8, head_dim: 128}" in (refused.value.hint or "")
+
+
+@pytest.mark.parametrize(("key", "value"), UNHEARD)
+def test_unheard_names(key: str, value: Any) -> None:
+    """What is neither understood nor known to be harmless is refused, whatever its name."""
+    with pytest.raises(ImportRefused, match=rf"key '{key}"):
+        import_config(unknown(**{key: value}))
+
+
+def test_switched_off() -> None:
+    """An unheard name whose value switches nothing on refuses nothing."""
+    off = dict(zip((key for key, _ in UNHEARD), (None, False, 0, [], {}, "") * 9, strict=False))
+    found = import_config(unknown(**off))
+    assert [warning.id for warning in found.warnings] == ["assumed-plain-attention"]
+
+
+def test_settings_of_every_config() -> None:
+    """Generation defaults, training, experts, rotary angles and names are no reason to refuse."""
+    harmless = {
+        "temperature": 0.7, "top_k": 50, "num_beams": 4, "return_dict": True, "do_sample": True,
+        "initializer_range": 0.02, "hidden_dropout": 0.1, "router_aux_loss_coef": 0.001,
+        "num_experts": 64, "num_experts_per_tok": 8, "n_shared_experts": 2, "n_group": 8,
+        "topk_method": "noaux_tc", "scoring_func": "sigmoid", "moe_intermediate_size": 1024,
+        "rope_theta": 1e6, "partial_rotary_factor": 0.5, "hidden_act": "silu", "mlp_bias": True,
+        "embedding_multiplier": 12.0, "tie_word_embeddings": True, "eos_token_id": 2,
+        "vision_config": {"window_size": 7, "fovea": 3}, "_name_or_path": "a/b",
+        "transformers_version": "5.0", "auto_map": {"AutoConfig": "configuration_x.XConfig"},
+        "quantization_config": {"quant_method": "fp8", "weight_block_size": [128, 128]},
+    }  # fmt: skip
+    assert len(import_config(unknown(**harmless)).spec.layers) == 32
+
+
+def real_configs() -> list[dict[str, Any]]:
+    """Every real config at hand."""
+    found = [json.loads(path.read_text()) for path in sorted((SHARED / "configs").glob("*.json"))]
+    more = json.loads((SHARED / "truth" / "vllm_configs.json").read_text())
+    return found + [entry["config"] for entry in more.values()]
+
+
+@pytest.mark.skipif(not (SHARED / "configs").is_dir(), reason="the collection is not at hand")
+def test_real_configs_under_another_type() -> None:
+    """A real model under a type nobody knows is refused, or imported as what it is.
+
+    Plain models mostly keep their layout: a rule that refused everything would pass the first half.
+    """
+    imported = refused = 0
+    for config in real_configs():
+        try:
+            true = import_config(config).spec
+        except ImportRefused:
+            continue
+        renamed = copy.deepcopy(config)
+        inner = renamed
+        for key in text_path(renamed):
+            inner = inner[key]
+        inner["model_type"] = "zephyrine"
+        try:
+            guess = import_config(renamed).spec
+        except ImportRefused:
+            refused += _plain(true)
+            continue
+        assert guess.layers == true.layers
+        assert guess.kinds == true.kinds or _window_never_closes(true), config
+        imported += 1
+    assert imported > 180
+    assert refused < 40
+
+
+def _plain(spec: ModelSpec) -> bool:
+    return {state.kind for states in spec.kinds.values() for state in states} == {"full"}
+
+
+def _window_never_closes(spec: ModelSpec) -> bool:
+    states = [state for states in spec.kinds.values() for state in states]
+    limit = spec.max_context or 0
+    return all(isinstance(s, SlidingAttention) and s.window >= limit for s in states)
