@@ -29,3 +29,10 @@ def size(results: Any, *, to_file: bool, per_layer: bool = False, layout: bool =
 def models(results: Any, *, to_file: bool) -> str:
     """`kvplan models --format csv`."""
     return dump([text_row(row) for row in model_rows(results)])
+
+
+def verify(result: Any, *, to_file: bool) -> str:
+    """`kvplan verify --format csv`."""
+    from kvplan.report.verification import verification_rows
+
+    return dump(verification_rows(result))

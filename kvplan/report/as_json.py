@@ -37,3 +37,10 @@ def explain(result: Any, *, to_file: bool) -> str:
 def fit(result: Any, *, to_file: bool) -> str:
     """`kvplan.fit/1`."""
     return dump({"schema": "kvplan.fit/1", **fit_facts(result)})
+
+
+def verify(result: Any, *, to_file: bool) -> str:
+    """`kvplan.verify/1`."""
+    from kvplan.report.verification import verification_facts
+
+    return dump({"schema": "kvplan.verify/1", **verification_facts(result)})

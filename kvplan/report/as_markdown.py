@@ -38,3 +38,10 @@ def _cell(value: Any) -> str:
     if isinstance(value, int):
         return f"{value:,}"
     return str(value).replace("|", "\\|").replace("\n", " ")
+
+
+def verify(result: Any, *, to_file: bool) -> str:
+    """`kvplan verify --format markdown`."""
+    from kvplan.report.verification import verification_rows
+
+    return dump(verification_rows(result))

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from kvplan.plan.fit import Fit
     from kvplan.plan.size import SizeResult
     from kvplan.spec.model import ModelSpec
+    from kvplan.verify.checks import Verification
 
 
 def size(
@@ -47,6 +48,15 @@ def size(
 def fit(found: Fit, *, to_file: bool) -> str:
     """`kvplan fit`: the verdict, the inversions, and the engine's plan."""
     from kvplan.report.fit_page import page
+
+    console = open_console(to_file=to_file)
+    page(console, found)
+    return text_of(console)
+
+
+def verify(found: Verification, *, to_file: bool) -> str:
+    """`kvplan verify`: one line per check, and the verdict."""
+    from kvplan.report.verify_page import page
 
     console = open_console(to_file=to_file)
     page(console, found)

@@ -132,4 +132,3 @@ class AcceleratorDevice:
             why=f"{self._kind}: at least the tensors' bytes; its allocator is not modelled, "
             "so the exact figure is not predicted",
         )
-

@@ -105,10 +105,10 @@ class CudaDevice:
         after = read_state(torch, self._index)
         checks = [tensor_bytes_check(tensors, sizes)]
         if failure is not None:
-            checks.append(
-                out_of_memory_check(len(sizes), len(tensors), failure, expected.fails_at)
-            )
-        checks += memory_checks(expected, before, during, after, failed_at=_failed_at(failure, sizes))
+            checks.append(out_of_memory_check(len(sizes), len(tensors), failure, expected.fails_at))
+        checks += memory_checks(
+            expected, before, during, after, failed_at=_failed_at(failure, sizes)
+        )
         return Measurement(tuple(checks), _notes(before, during, nvml))
 
     def _warm_up(self) -> None:
@@ -165,4 +165,3 @@ def _notes(before: State, during: State, nvml: dict[str, int] | None) -> tuple[s
             " the driver keeps for itself"
         )
     return tuple(notes)
-

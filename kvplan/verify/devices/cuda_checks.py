@@ -34,7 +34,9 @@ def memory_checks(
     }
     reason = expected.reason
     if not reason and failed_at != expected.fails_at:
-        reason = "memory ran out at another tensor than predicted, so the figures are not comparable"
+        reason = (
+            "memory ran out at another tensor than predicted, so the figures are not comparable"
+        )
     checks = [
         undecided(name, reason, measured=measured)
         if reason or predicted is None

@@ -1,0 +1,132 @@
+"""`kvplan verify`: the cache allocated, measured and compared."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from kvplan.cli.engine_options import ENGINE_OPTIONS, options_from
+from kvplan.cli.options import (
+    ENGINE,
+    JSON,
+    MODEL_HELP,
+    NETWORK,
+    OUTPUT,
+    REQUEST,
+    SPECS,
+    Argument,
+    Command,
+    Option,
+    Values,
+)
+
+if TYPE_CHECKING:
+    from kvplan.verify.run import Limits
+
+
+def run(values: Values) -> int:
+    """Verify one model; 0 agrees, 1 does not, 2 could not run."""
+    from kvplan.verify.world import world_of
+
+    world = world_of(os.environ)
+    if world is None:
+        return _verify(values, rank=0)
+    from kvplan.errors import KvplanError
+    from kvplan.verify.ranks import Stopped, stoppable
+
+    try:
+        with stoppable():
+            code = _verify(values, rank=world.rank)
+    except Stopped:
+        print(f"kvplan verify: rank {world.rank}: another rank ended", file=sys.stderr)
+        code = 1
+    except KvplanError as error:
+        # each rank may have a reason of its own
+        print(f"kvplan verify: rank {world.rank}: {error}", file=sys.stderr)
+        code = error.exit_code
+    if code:
+        # a thread may still wait for a rank that is gone: leave without asking it
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    return code
+
+
+def _verify(values: Values, *, rank: int) -> int:
+    from kvplan.cli.request import dtypes_from, request_from
+    from kvplan.errors import UsageError
+    from kvplan.load import load_model
+    from kvplan.report.progress import byte_progress
+    from kvplan.report.write import emit
+    from kvplan.verify.run import verify
+
+    dtypes = dtypes_from(values)
+    if len(dtypes) > 1:
+        raise UsageError("verify takes one --dtype; size puts several side by side")
+    specs = values["specs"] or None
+    engine = values["engine"]
+    options = options_from(values, engine)
+    model = load_model(values["model"], specs=specs, allow_network=values["allow_network"])
+    found = verify(
+        model,
+        request=request_from(values, dtype=dtypes[0], options=options),
+        engine=engine,
+        device=values["device"],
+        limits=_limits(values),
+        decode=values["decode"],
+        specs=specs,
+        progress=byte_progress,
+    )
+    if rank == 0:
+        emit("verify", found, values)
+    return 0 if found.ok else 1
+
+
+def _limits(values: Values) -> Limits:
+    from kvplan.units import parse_bytes
+    from kvplan.verify.run import Limits
+
+    margin, most = values["margin"], values["max_bytes"]
+    return Limits(
+        margin=None if margin is None else 0 if margin == "0" else parse_bytes(margin, "--margin"),
+        fraction=None if values["fraction"] is None else _fraction(values["fraction"]),
+        max_bytes=None if most is None else parse_bytes(most, "--max-bytes"),
+        allow_oom=values["allow_oom"],
+    )
+
+
+def _fraction(text: str) -> float:
+    from kvplan.errors import UsageError
+
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value <= 1:
+        raise UsageError(f"--fraction {text!r} is not a number above 0 and up to 1")
+    return value
+
+
+COMMAND = Command(
+    "verify",
+    "Allocate the cache of MODEL, measure it, and compare to the byte.",
+    run,
+    Argument("model", MODEL_HELP, "MODEL"),
+    (
+        Option("device", "cpu, cuda, cuda:1, xpu, mps, or auto", "DEVICE", "auto"),
+        *REQUEST,
+        *ENGINE,
+        *ENGINE_OPTIONS,
+        Option("margin", "memory to leave free  [default: 5 %, at most 1GiB]", "BYTES"),
+        Option("fraction", "allocate only this share: 0.01", "F"),
+        Option("max_bytes", "take at most this much of the device, per rank", "BYTES"),
+        Option("allow_oom", "try even what will not fit (not on cpu); out of memory is a result"),
+        Option("decode", "prove that the layout works as a cache"),
+        SPECS,
+        NETWORK,
+        Option("format", "table, json, csv, markdown or junit", "FORMAT", "table"),
+        JSON,
+        OUTPUT,
+    ),
+)

@@ -1,0 +1,79 @@
+"""A verification by the contract's names: what every machine-readable format prints of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kvplan.report.facts import layout_facts, model_facts, request_facts
+
+if TYPE_CHECKING:
+    from kvplan.verify.checks import Check, Verification
+
+
+def check_facts(check: Check) -> dict[str, Any]:
+    """One entry of `checks`; `ok` is null where nothing could be decided."""
+    return {
+        "name": check.name,
+        "predicted": check.predicted,
+        "measured": check.measured,
+        "difference": check.difference,
+        "tolerance": check.tolerance,
+        "unit": check.unit,
+        "ok": check.ok,
+        "why": check.why,
+    }
+
+
+def verification_facts(found: Verification) -> dict[str, Any]:
+    """The object of `kvplan.verify/1`, without its schema's name."""
+    layout, size = found.layout, found.size
+    return {
+        "model": model_facts(size.model),
+        "request": request_facts(size.request, size.logical, layout),
+        "device": dict(found.device),
+        "layout": None
+        if layout is None
+        else {"engine": layout.engine, "engine_version": layout.version, **layout_facts(layout)},
+        "logical_bytes": size.logical.bytes,
+        "checks": [check_facts(check) for check in found.checks],
+        "ranks": [
+            {
+                "rank": report.rank,
+                "device": dict(report.device),
+                "checks": [check_facts(check) for check in report.checks],
+                "notes": list(report.notes),
+            }
+            for report in found.ranks
+        ],
+        "notes": list(found.notes),
+        "warnings": [{"id": w.id, "message": w.message} for w in size.warnings],
+        "ok": found.ok,
+    }
+
+
+def verification_rows(found: Verification) -> list[dict[str, Any]]:
+    """One row per check: those of each rank where there are several, then those over all."""
+    several = found.ranks if len(found.ranks) > 1 else ()
+    checks = [(str(report.rank), check) for report in several for check in report.checks]
+    checks += [("all", check) for check in found.checks]
+    return [
+        {
+            "model": found.size.model.spec.name,
+            "engine": found.layout.engine if found.layout else "",
+            "rank": rank,
+            **{name: _plain(value) for name, value in check_facts(check).items()},
+        }
+        for rank, check in checks
+    ]
+
+
+def verdict(check: Check) -> str:
+    """`ok`, `FAILED`, or `?` where nothing could be decided."""
+    return "?" if check.ok is None else "ok" if check.ok else "FAILED"
+
+
+def _plain(value: Any) -> Any:
+    """A cell: empty for what is missing, a word for a truth."""
+    if value is None:
+        return ""
+    return str(value).lower() if isinstance(value, bool) else value

@@ -1,0 +1,105 @@
+"""The page of `kvplan verify`: what was allocated where, one line per check, the verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from kvplan.report.tables import Column, print_table
+from kvplan.report.verification import verdict
+from kvplan.spec.labels import attention_label
+from kvplan.units import format_bytes
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from kvplan.verify.checks import Check, Verification
+
+_COLUMNS = (
+    Column("check"),
+    Column("predicted", "right"),
+    Column("measured", "right"),
+    Column("difference", "right"),
+    Column("tolerance", "right", 3),
+    Column(""),
+    Column("what it is", rank=2, least=30),
+)
+
+
+def page(console: Console, found: Verification) -> None:
+    """Print the whole page."""
+    _heading(console, found)
+    for note in found.notes:
+        console.print(f"note: {note}", style="yellow")
+    several = len(found.ranks) > 1
+    if several:
+        _ranks(console, found)
+        console.print("\nall ranks together", style="bold")
+    else:
+        console.print()
+    print_table(console, _COLUMNS, [_row(check) for check in found.checks])
+    told = [check for check in found.checks if not check.ok]
+    if console.width < 100:
+        told = list(found.checks)
+    for check in told:
+        console.print(f"\n{check.name}: {check.why}", style="red" if check.ok is False else "")
+    console.print()
+    console.print(_summary(found.checks, found.ok), style="bold green" if found.ok else "bold red")
+    for warning in found.size.warnings:
+        console.print(f"\nwarning: {warning.message} [{warning.id}]", style="yellow")
+
+
+def _heading(console: Console, found: Verification) -> None:
+    size, layout = found.size, found.layout
+    logical = size.logical
+    sequences = "1 sequence" if logical.batch == 1 else f"{logical.batch:,} sequences"
+    spec = size.model.spec
+    console.print(
+        f"{spec.name}: {attention_label(spec)}; {logical.ctx:,} tokens x {sequences},"
+        f" {size.dtype_name}"
+    )
+    if layout is not None:
+        tensors = sum(len(rank.tensors) for rank in layout.ranks)
+        basis = f"{layout.engine} {layout.version}".strip()
+        console.print(
+            f"layout  {basis}: {tensors:,} tensors, {format_bytes(layout.bytes)}"
+            f" ({layout.bytes:,} bytes)"
+        )
+    device = found.device
+    if device:
+        free = device.get("free_bytes")
+        memory = f", {format_bytes(free)} free before" if free is not None else ""
+        console.print(
+            f"device  {device['type']}: {device['name']}, torch {device['torch']}{memory}"
+        )
+
+
+def _ranks(console: Console, found: Verification) -> None:
+    console.print()
+    columns = (Column("rank", "right"), *_COLUMNS[:-1])
+    rows = [
+        (str(report.rank), *_row(check)[:-1]) for report in found.ranks for check in report.checks
+    ]
+    print_table(console, columns, rows)
+
+
+def _row(check: Check) -> tuple[str, ...]:
+    figures = (check.predicted, check.measured, check.difference, check.tolerance)
+    return (check.name, *map(_figure, figures), verdict(check), check.why)
+
+
+def _figure(value: object) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+def _summary(checks: Sequence[Check], ok: bool) -> str:
+    failed = sum(check.ok is False for check in checks)
+    open_ = sum(check.ok is None for check in checks)
+    passed = len(checks) - failed - open_
+    parts = [f"{passed} of {len(checks)} checks"]
+    parts += [f"{failed} failed"] * bool(failed) + [f"{open_} could not be decided"] * bool(open_)
+    return ("agrees: " if ok else "does not agree: ") + ", ".join(parts)

@@ -1,0 +1,176 @@
+"""Several ranks: each process measures its own part of the layout, rank 0 has the whole report.
+
+    1. meet        all ranks have started
+    2. ready       each has looked at its device; one that refuses stops all, before any allocation
+    3. measure     each allocates, touches, measures and frees its tensors
+    4. gather      the reports go through torch.distributed: nccl between GPUs, else gloo
+
+A rank that fails reports so. One that is killed is missed by the others, which end by themselves
+with what they have; torchrun also sends them SIGTERM, which is taken as the news that it is.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from datetime import timedelta
+from typing import Any
+
+from kvplan.errors import KvplanError
+from kvplan.verify.checks import Check, RankReport
+from kvplan.verify.devices.device import Device
+from kvplan.verify.meeting import Meeting, RankLost, in_thread
+from kvplan.verify.world import World
+
+_GATHER_SECONDS = 20.0
+_LAST_WORDS_SECONDS = 2.0
+
+
+class Stopped(BaseException):
+    """SIGTERM: the launcher wants this process to end, because another rank has."""
+
+
+class Refused(KvplanError):
+    """A rank refuses to allocate, so none does."""
+
+
+@contextmanager
+def stoppable() -> Iterator[None]:
+    """Turn SIGTERM into `Stopped`, so that what is allocated is freed on the way out."""
+
+    def stop(number: int, frame: Any) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # once is enough
+        raise Stopped
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def together(
+    torch: Any,
+    world: World,
+    device: Device,
+    look: Callable[[], None],
+    measure: Callable[[], RankReport],
+) -> tuple[list[RankReport], Check]:
+    """Measure on every rank; every rank gets all reports that there are, and a check over them.
+
+    Args:
+        torch: the module.
+        world: this process's place.
+        device: where this rank measures.
+        look: raises KvplanError when this rank should not allocate.
+        measure: this rank's measurement.
+
+    Raises:
+        Refused: a rank said no before anything was allocated.
+    """
+    own: list[RankReport] = []
+    meeting: Meeting | None = None
+    try:
+        meeting = Meeting(torch.distributed, world)
+        meeting.say("here")
+        meeting.hear_all("here")
+        _all_ready(meeting, look)
+        own.append(measure())
+        meeting.say("done")
+        meeting.hear_all("done")
+        reports = _gather(torch, meeting, device, own[0])
+        _part(meeting)
+    except RankLost as lost:
+        return own, _lost(world, lost.ranks, lost.why, len(own))
+    except Stopped:
+        gone = _without_last_words(meeting) if meeting is not None else ()
+        return own, _lost(world, gone, "ended by the launcher before all had finished", len(own))
+    finally:
+        if meeting is not None:
+            meeting.end()
+    return reports, Check(
+        name="ranks",
+        predicted=world.size,
+        measured=len(reports),
+        difference=0,
+        tolerance=0,
+        ok=True,
+        why=f"every rank reported, gathered through {_backend(torch, device)}",
+        unit="ranks",
+    )
+
+
+def _all_ready(meeting: Meeting, look: Callable[[], None]) -> None:
+    refusal = ""
+    try:
+        look()
+    except KvplanError as error:
+        refusal = str(error)
+    meeting.say("ready", refusal)
+    for rank, text in enumerate(meeting.hear_all("ready")):
+        if text:
+            raise Refused(f"rank {rank}: {text}")
+
+
+def _backend(torch: Any, device: Device) -> str:
+    gpu = device.name.startswith("cuda") and torch.distributed.is_nccl_available()
+    return "nccl" if gpu else "gloo"
+
+
+def _gather(torch: Any, meeting: Meeting, device: Device, own: RankReport) -> list[RankReport]:
+    """All ranks' reports, on every rank."""
+    distributed, world = torch.distributed, meeting.world
+
+    def work() -> list[RankReport]:
+        distributed.init_process_group(
+            _backend(torch, device),
+            store=distributed.PrefixStore("kvplan/group", meeting.store),
+            rank=world.rank,
+            world_size=world.size,
+            timeout=timedelta(seconds=_GATHER_SECONDS),
+        )
+        found: list[Any] = [None] * world.size
+        distributed.all_gather_object(found, own)
+        distributed.destroy_process_group()
+        return found
+
+    reports: list[RankReport] = in_thread(
+        work, _GATHER_SECONDS, f"the reports could not be gathered ({_backend(torch, device)})"
+    )
+    return reports
+
+
+def _part(meeting: Meeting) -> None:
+    """The rank that may host the meeting place leaves last."""
+    meeting.say("bye")
+    if meeting.world.rank == 0:
+        with suppress(RankLost):
+            meeting.hear_all("bye", _LAST_WORDS_SECONDS)
+
+
+def _without_last_words(meeting: Meeting) -> Sequence[int]:
+    """Ranks that, unlike those that were asked to end, say nothing any more."""
+    others = set(range(meeting.world.size)) - {meeting.world.rank}
+    with suppress(RuntimeError):
+        meeting.say("stopped")
+        deadline = time.monotonic() + _LAST_WORDS_SECONDS
+        while others and time.monotonic() < deadline:
+            others -= {rank for rank in others if meeting.heard("stopped", rank) is not None}
+            time.sleep(0.05)
+    return sorted(others)
+
+
+def _lost(world: World, ranks: Sequence[int], why: str, reports: int) -> Check:
+    who = f"rank {', '.join(map(str, ranks))}: " if ranks else ""
+    return Check(
+        name="ranks",
+        predicted=world.size,
+        measured=reports,
+        difference=reports - world.size,
+        tolerance=0,
+        ok=False,
+        why=f"{who}{why}; killed, or out of memory? Everything on this rank was freed",
+        unit="ranks",
+    )
