@@ -18,6 +18,7 @@ from math import lcm
 
 from kvplan.engines.vllm.groups import Group
 from kvplan.engines.vllm.kv_layout import is_block_outermost
+from kvplan.engines.vllm.refusal import Refused
 from kvplan.engines.vllm.specs import Load, round_up
 from kvplan.engines.vllm.versions import Rules
 
@@ -54,6 +55,19 @@ class Pool:
             if run.counts[stage]
         ]
         return round_up(widest, lcm(*alignments))
+
+    def check_stages(self) -> None:
+        """Every stage must have a layer with a cache, or none.
+
+        Raises:
+            Refused: vLLM divides by the bytes of a block, which are 0 on a stage without.
+        """
+        for stage in range(self.stages if self.groups else 0):
+            if not self.bytes_per_block(stage):
+                why = f"pipeline stage {stage} has no layer with a cache, so its blocks are empty"
+                if is_block_outermost(self.layout):
+                    raise Refused("AssertionError", "", why)
+                raise Refused("ZeroDivisionError", "integer division or modulo by zero", why)
 
     def request_blocks(self, load: Load, stage: int = 0) -> int:
         """Blocks that one request needs, summed over the groups."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from kvplan.engines.vllm.families import Family
 from kvplan.engines.vllm.model import Model
+from kvplan.engines.vllm.parallel import stage_sizes
 from kvplan.engines.vllm.refusal import Refused
 from kvplan.engines.vllm.settings import Settings
 from kvplan.spec.model import ModelSpec
@@ -45,14 +46,20 @@ def check_parallelism(model: Model) -> None:
     """
     settings = model.settings
     heads, kv_heads, tp, dcp = model.heads, model.kv_heads, settings.tp, settings.dcp
+    if dcp > 1 and tp % dcp:
+        raise Refused("ValueError", f"tp_size={tp} must be divisible by dcp_size={dcp}.")
     if heads % tp:
         raise Refused(
             "ValueError",
             f"Total number of attention heads ({heads}) must be divisible by tensor "
             f"parallel size ({tp}).",
         )
-    if dcp > 1 and tp % dcp:
-        raise Refused("ValueError", f"tp_size={tp} must be divisible by dcp_size={dcp}.")
+    if settings.pp > 1 and not model.family.has_stages:
+        raise Refused(
+            "NotImplementedError",
+            "Pipeline parallelism is not supported for this model. "
+            "Supported models implement the `SupportsPP` interface.",
+        )
     if dcp == 1 or model.mla or not kv_heads:
         return
     if tp <= kv_heads:
@@ -76,6 +83,35 @@ def check_parallelism(model: Model) -> None:
             f"The model's number of query heads per KV head ({heads // kv_heads}) must be "
             f"divisible by `--decode-context-parallel-size` ({dcp}) for GQA/MQA.",
         )
+
+
+def check_shared(model: Model) -> None:
+    """A layer that reads another's cache must be on the same pipeline stage.
+
+    Raises:
+        Refused: it is not.
+    """
+    spec, settings = model.spec, model.settings
+    if settings.pp == 1:
+        return
+    sizes = stage_sizes(len(spec.layers), settings.pp, settings.partition)
+    starts = [sum(sizes[:stage]) for stage in range(len(sizes))]
+    for layer, source in spec.shared_sources().items():
+        start = max((start for start in starts if start <= layer), default=0)
+        if source < start and layer < len(spec.layers):
+            raise Refused(
+                "ValueError",
+                f"Specified KV sharing target layer for {_layer_name(spec, layer)} is not valid: "
+                f"target layer {_layer_name(spec, source)} is not a valid Attention layer in the "
+                "model.",
+                f"layer {layer} reads the cache of layer {source}, which is on another stage",
+            )
+
+
+def _layer_name(spec: ModelSpec, layer: int) -> str:
+    """vLLM's name of a layer's attention; the text model of a multimodal one has a prefix."""
+    outer = "language_model." if "ForConditionalGeneration" in (spec.architecture or "") else ""
+    return f"{outer}model.layers.{layer}.self_attn.attn"
 
 
 def check_formats(model: Model) -> None:

@@ -37,6 +37,7 @@ class Family:
         native_cache_only: the class does not hand --kv-cache-dtype to its attention.
         heads_free: no attention heads to divide among ranks.
         encoder_only: embeds whole inputs at once and keeps no cache.
+        has_stages: the class can be split into pipeline stages.
         removed: the last release that had this architecture.
     """
 
@@ -58,6 +59,7 @@ class Family:
     native_cache_only: bool = False
     heads_free: bool = False
     encoder_only: bool = False
+    has_stages: bool = True
     removed: str | None = None
 
 
@@ -116,6 +118,24 @@ _IMAGE_PREFIX = (  # model_arch_config_convertor.py MM_PREFIX_LM_MODELS
     "HfMoondream",
     "Moondream3ForCausalLM",
 )
+_ONE_STAGE = frozenset((  # model_executor/models/*: no SupportsPP among the bases
+    "AliceAIForCausalLM", "DomynEdgeForCausalLM", "DoryForCausalLM", "Gemma3nForCausalLM",
+    "HrmTextForCausalLM", "IQuestLoopCoderForCausalLM", "Mamba2ForCausalLM", "Zamba2ForCausalLM",
+    "BertModel", "BertForMaskedLM", "BertForSequenceClassification", "BertForTokenClassification",
+    "BgeM3EmbeddingModel", "EmbeddingGemma2Model", "Gemma3TextModel", "GteModel", "GteNewModel",
+    "GteNewForSequenceClassification", "GPT2ForSequenceClassification", "Lfm2BidirectionalModel",
+    "LlamaBidirectionalModel", "LlamaBidirectionalForSequenceClassification", "ModernBertModel",
+    "ModernBertForSequenceClassification", "ModernBertForTokenClassification", "NomicBertModel",
+    "RobertaModel", "RobertaForMaskedLM", "RobertaForSequenceClassification",
+    "RobertaForTokenClassification", "VoyageQwen3BidirectionalEmbedModel", "XLMRobertaModel",
+    "XLMRobertaForSequenceClassification", "XLMRobertaForTokenClassification", "CLIPModel",
+    "SiglipModel", "AriaForConditionalGeneration", "CohereAsrForConditionalGeneration",
+    "DiffusionGemmaForBlockDiffusion", "Gemma3nForConditionalGeneration",
+    "Idefics3ForConditionalGeneration", "NemotronH_Nano_VL_V2", "NemotronH_Omni_Reasoning_V3",
+    "NemotronH_Nano_Omni_Reasoning_V3", "NemotronH_Super_Omni_Reasoning_V3",
+    "NemotronParseForConditionalGeneration", "PaddleOCRVLForConditionalGeneration",
+    "Phi4MMForCausalLM", "SmolVLMForConditionalGeneration", "WhisperForConditionalGeneration",
+))  # fmt: skip
 
 # Architectures that a later release dropped: last release -> class names.
 _LAST_RELEASE = {  # models/registry.py
@@ -166,6 +186,8 @@ def family_of(spec: ModelSpec) -> Family:
     family = _BY_CLASS.get(spec.architecture or "") or _BY_TYPE.get(spec.model_type or "", _PLAIN)
     if spec.architecture in _IMAGE_PREFIX or spec.image_attention == "bidirectional":
         family = replace(family, image_prefix=True)
+    if spec.architecture in _ONE_STAGE:
+        family = replace(family, has_stages=False)
     if spec.architecture in _REMOVED:
         family = replace(family, removed=_REMOVED[spec.architecture])
     return family

@@ -14,6 +14,7 @@ from kvplan.engines.vllm.checks import (
     check_draft,
     check_formats,
     check_parallelism,
+    check_shared,
 )
 from kvplan.engines.vllm.families import family_of
 from kvplan.engines.vllm.groups import form_groups, merge_equal
@@ -67,6 +68,7 @@ def prepare(spec: ModelSpec, settings: Settings, find_model: FindModel) -> Prepa
     model = build_model(spec, settings)
     check_parallelism(model)
     check_formats(model)
+    check_shared(model)
     kinds = _all_kinds(model, find_model)
     slots = [slot for kind in kinds for slot in kind.slots]
     # DeepSeek's sparse backends repack the cache for every later layer.
@@ -83,6 +85,7 @@ def prepare(spec: ModelSpec, settings: Settings, find_model: FindModel) -> Prepa
     )
     check_expressible(layout, groups)
     pool = Pool(tuple(groups), layout, settings.pp, settings.rules)
+    pool.check_stages()
     tokens, why = settings.batched_tokens_for(
         length.tokens, chunked_prefill=not is_encoder_decoder(spec)
     )

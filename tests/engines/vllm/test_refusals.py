@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kvplan.engines.layout import CacheLayout
-from kvplan.spec.states import FullAttention
+from kvplan.spec.states import FullAttention, SharedCache
 from tests.engines.vllm.models import (
     DEEPSEEK_V3,
     DEEPSEEK_V32,
@@ -144,3 +144,42 @@ def test_an_architecture_that_was_dropped() -> None:
     assert refusal is not None
     assert "was supported in vLLM until v0.23.0" in refusal
     assert size(spec, 4096, version="0.19.0").refusal is None
+
+
+def test_a_class_without_stages() -> None:
+    """Zamba2 cannot be split into pipeline stages."""
+    kinds = {"full": (FullAttention(kv_heads=8, head_dim=64),)}
+    spec = model(("full",) * 4, kinds, heads=64, architecture="Zamba2ForCausalLM")
+    assert size(spec, 4096, pp=2).refusal == (
+        "Pipeline parallelism is not supported for this model. "
+        "Supported models implement the `SupportsPP` interface."
+    )
+
+
+def test_a_shared_layer_on_another_stage() -> None:
+    """Layers 4 to 7 read layer 3; with two stages of four they would have to read across."""
+    spec = model(
+        ("full",) * 4 + ("reads",) * 4,
+        {
+            "full": (FullAttention(kv_heads=8, head_dim=64),),
+            "reads": (SharedCache(reads="full"),),
+        },
+        heads=64,
+    )
+    assert size(spec, 4096).refusal is None
+    assert size(spec, 4096, pp=2).refusal == (
+        "Specified KV sharing target layer for model.layers.4.self_attn.attn is not valid: target "
+        "layer model.layers.3.self_attn.attn is not a valid Attention layer in the model."
+    )
+
+
+def test_a_stage_without_any_cache() -> None:
+    """The second stage has layers that keep nothing: vLLM divides by its zero bytes per block."""
+    spec = model(
+        ("full",) * 4 + ("mlp",) * 4,
+        {"full": (FullAttention(kv_heads=8, head_dim=64),), "mlp": ()},
+        heads=64,
+    )
+    layout = size(spec, 4096, pp=2)
+    assert layout.refusal == "integer division or modulo by zero"
+    assert "pipeline stage 1 has no layer with a cache" in layout.reasons[0]
