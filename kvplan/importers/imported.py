@@ -6,8 +6,7 @@ can show warnings and `kvplan import` can write each line of a spec with its ori
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from kvplan.notice import Notice
 from kvplan.spec.model import ModelSpec
@@ -15,8 +14,7 @@ from kvplan.spec.model import ModelSpec
 Warning_ = Notice  # the name under which importers call it
 
 
-@dataclass(frozen=True, slots=True)
-class Fact:
+class Fact(NamedTuple):
     """One fact of the model.
 
     Attributes:
@@ -31,8 +29,7 @@ class Fact:
     origin: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Imported:
+class Imported(NamedTuple):
     """A model read from a foreign file.
 
     Attributes:

@@ -9,11 +9,11 @@ from the class.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import cache
-from pathlib import Path
+from os.path import dirname, join
+from typing import NamedTuple
 
-TABLE = Path(__file__).with_name("class_defaults.tsv")
+TABLE = join(dirname(__file__), "class_defaults.tsv")
 
 # Columns of the table -> the key of a config they stand for.
 _COUNTS = {
@@ -26,8 +26,7 @@ _COUNTS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class OnePerHead:
+class OnePerHead(NamedTuple):
     """The rule that a missing number of KV heads means one per query head.
 
     Attributes:
@@ -39,8 +38,7 @@ class OnePerHead:
     null: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ClassDefaults:
+class ClassDefaults(NamedTuple):
     """The defaults of one class.
 
     Attributes:
@@ -51,8 +49,8 @@ class ClassDefaults:
     """
 
     source: str
-    counts: Mapping[str, int] = field(default_factory=dict)
-    shapes: Mapping[str, int | bool] = field(default_factory=dict)
+    counts: Mapping[str, int] = {}
+    shapes: Mapping[str, int | bool] = {}
     mha: OnePerHead | None = None
 
     def value(self, key: str, *, nested: bool) -> int | bool | None:
@@ -69,9 +67,8 @@ def class_defaults(model_type: str | None) -> ClassDefaults | None:
 
 @cache
 def _table() -> dict[str, ClassDefaults]:
-    lines = [
-        line for line in TABLE.read_text(encoding="utf-8").splitlines() if not line.startswith("#")
-    ]
+    with open(TABLE, encoding="utf-8") as file:
+        lines = [line for line in file.read().splitlines() if not line.startswith("#")]
     header = lines[0].split("\t")
     rows = (dict(zip(header, line.split("\t"), strict=True)) for line in lines[1:])
     return {row["model_type"]: _row(row) for row in rows}

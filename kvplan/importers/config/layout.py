@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from kvplan.importers.config.aliases import DRAFT_KEYS
 from kvplan.importers.config.facts import Facts
@@ -13,8 +13,7 @@ from kvplan.spec.states import ChunkedAttention, FullAttention, SlidingAttention
 Kinds = dict[str, tuple[State, ...]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Layout:
+class Layout(NamedTuple):
     """The layers of one model: kind name -> states, one kind name per layer, the draft layers."""
 
     kinds: Kinds
@@ -22,7 +21,6 @@ class Layout:
     draft: tuple[str, ...] = ()
     encoder_tokens: int | None = None
     heads: int | None = None
-    extra: Mapping[str, object] = field(default_factory=dict)
 
 
 def layer_count(facts: Facts, *keys: str) -> int:

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 from kvplan.errors import ImportRefused, SpecError
 from kvplan.spec.source import Path_, decode, read_bytes
@@ -36,8 +36,7 @@ _WORD = re.compile("|".join(_WORDS) + r"(?![\w])")
 _LONGEST_NUMBER = 400
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(NamedTuple):
     """Plain data and where its keys stand.
 
     Attributes:
@@ -49,8 +48,8 @@ class Source:
 
     data: dict[str, Any]
     name: str | None = None
-    offsets: dict[Path_, int] = field(default_factory=dict)
-    text: str = field(default="", repr=False)
+    offsets: Mapping[Path_, int] = {}
+    text: str = ""
 
     def locate(self, path: Path_ = ()) -> str | None:
         """`file:line:column` of the key at `path` or of its nearest parent, None without a file."""
