@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _FILE_ENDINGS = (".yaml", ".yml", ".json", ".gguf")
 STDIN = "<stdin>"
+_MOST_OF_STDIN = 16 * 2**20  # the largest config that can be right
 
 
 class LoadedModel(NamedTuple):
@@ -57,7 +58,7 @@ def load_model(
         InputError: the file found cannot be read as a model.
     """
     if model == "-":
-        return _from_text(sys.stdin.buffer.read(), STDIN)
+        return _from_text(_read_stdin(), STDIN)
     if _looks_like_path(model):
         return _from_path(os.path.expanduser(model))
     from kvplan.spec.catalogue import Catalogue
@@ -84,7 +85,7 @@ def import_model(path: str, *, allow_network: bool = False) -> tuple[Imported, s
         InputError: the file lacks or contradicts a fact, or is a spec already.
     """
     if path == "-":
-        return _imported_text(sys.stdin.buffer.read(), STDIN), STDIN
+        return _imported_text(_read_stdin(), STDIN), STDIN
     place = os.path.expanduser(path)
     if not os.path.exists(place):
         snapshot = _snapshot(path, allow_network=allow_network)
@@ -92,6 +93,16 @@ def import_model(path: str, *, allow_network: bool = False) -> tuple[Imported, s
             raise InputError("does not exist", where=path)
         return _import_path(snapshot, name=_short_name(path)), snapshot
     return _import_path(place), place
+
+
+def _read_stdin() -> bytes:
+    """All of standard input, which may not go on for ever."""
+    if sys.stdin is None:
+        raise InputError("is closed", where=STDIN)
+    data = sys.stdin.buffer.read(_MOST_OF_STDIN + 1)
+    if len(data) > _MOST_OF_STDIN:
+        raise InputError(f"is more than {_MOST_OF_STDIN:,} bytes", where=STDIN)
+    return data
 
 
 def _looks_like_path(model: str) -> bool:

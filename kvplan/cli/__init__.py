@@ -18,6 +18,7 @@ _MODULES = {
     "size": "size",
     "fit": "fit",
     "explain": "explain",
+    "verify": "verify",
     "models": "models",
     "import": "import_",
     "schema": "schema",
@@ -34,7 +35,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             )  # a terminal without a character still gets the rest
     try:
         code = _dispatch(args)
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
         return code
     except BrokenPipeError:
         # The reader went away (`| head`): not an error. Keep the interpreter's own flush quiet.
@@ -45,21 +47,17 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _dispatch(args: list[str]) -> int:
-    if args and args[0] in _MODULES and "KVPLAN_COMPLETE" not in os.environ:
+    if args and args[0] in _MODULES:
         from kvplan.cli.quick import parse
 
         command = _load(args[0])
         values = parse(command, args[1:])
         if values is not None:
             return _run(command, values)
-    from kvplan.cli.app import build
+    from kvplan.cli.app import build, run
 
-    app = build([_load(name) for name in _MODULES], ABOUT, _run)
-    try:
-        app(args, prog_name="kvplan")
-    except SystemExit as done:  # how typer ends: the exit code of the command, or 2
-        return done.code if isinstance(done.code, int) else 0
-    return 0
+    code = run(build([_load(name) for name in _MODULES], ABOUT, _run), args or ["--help"])
+    return code if args else 2  # nothing was asked for
 
 
 def _load(name: str) -> Command:

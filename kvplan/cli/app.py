@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable
 from inspect import Parameter, Signature
 from typing import Annotated, Any
@@ -20,7 +21,6 @@ def build(
     app = typer.Typer(
         name="kvplan",
         help=about,
-        no_args_is_help=True,
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
         context_settings=_SETTINGS,
@@ -43,6 +43,24 @@ def build(
             _callback(command, run)
         )
     return app
+
+
+def run(app: typer.Typer, args: list[str]) -> int:
+    """Parse and run a command line; a usage error is printed as every other error is."""
+    try:
+        return int(app(args, prog_name="kvplan", standalone_mode=False) or 0)
+    except SystemExit as done:  # completion, or a reader of the help that went away
+        return done.code if isinstance(done.code, int) else 0
+    except Exception as error:
+        # The class of usage errors is typer's own or click's, depending on typer's version.
+        if not hasattr(error, "format_message"):
+            raise
+        message = error.format_message().strip().removesuffix(".")
+        nearest = "kvplan" if args[0].startswith("-") else f"kvplan {args[0]}"
+        place = getattr(getattr(error, "ctx", None), "command_path", nearest)
+        print(f"{place}: {message[:1].lower()}{message[1:]}", file=sys.stderr)
+        print(f"hint: {place} --help", file=sys.stderr)
+        return 2
 
 
 def _callback(command: Command, run: Callable[[Command, Any], int]) -> Callable[..., None]:

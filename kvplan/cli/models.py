@@ -7,10 +7,14 @@ from kvplan.cli.options import REPORT, SPECS, Argument, Command, Option, Values
 
 def run(values: Values) -> int:
     """List the models that match, or show one."""
+    from kvplan.errors import UsageError
     from kvplan.report.write import emit
 
     specs = values["specs"] or None
     if values["name"] is not None:
+        filters = [name for name in ("family", "attention", "search") if values[name] is not None]
+        if filters:
+            raise UsageError(f"--{filters[0]} filters the list; {values['name']} is one model")
         from kvplan.load import load_model
 
         return emit("model", load_model(values["name"], specs=specs), values)

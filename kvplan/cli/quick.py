@@ -22,6 +22,8 @@ def parse(command: Command, args: Sequence[str]) -> Values | None:
             positional.append(arg)
             continue
         spelling, given, text = arg.partition("=")
+        if given and not arg.startswith("--"):  # `-o=x` means another thing to typer
+            return None
         option = by_spelling.get(spelling)
         if option is None:
             return None

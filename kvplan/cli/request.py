@@ -44,8 +44,11 @@ def dtypes_from(values: Values) -> list[str]:
     """The formats of `--dtype A,B`, at least one.
 
     Raises:
-        UsageError: an empty entry.
+        UsageError: an empty entry, or nothing left to say.
     """
+    both = values["dtype_k"] is not None and values["dtype_v"] is not None
+    if both and values["dtype"] != "auto":
+        raise UsageError("--dtype-k and --dtype-v leave nothing for --dtype to say")
     names = [name.strip() for name in values["dtype"].split(",")]
     if not all(names):
         raise UsageError(f"--dtype {values['dtype']!r} has an empty entry")
