@@ -162,6 +162,14 @@ def _allocated(console: Console, result: SizeResult) -> None:
     )
     if layout.refusal:
         console.print(f"{'':14}refuses to start: {layout.refusal}", style="red")
+    figures = layout.figures
+    if figures.get("request_blocks") and figures.get("bytes_per_block"):
+        widest = max(figures["bytes_per_block"])
+        needed = figures["request_blocks"] * widest
+        console.print(
+            f"{'':14}one request: {figures['request_blocks']:,} blocks of {widest:,} bytes"
+            f" = {needed:,} ({format_bytes(needed)})"
+        )
     for reason in layout.reasons:
         console.print(f"{'':14}{reason}")
 
