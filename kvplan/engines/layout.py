@@ -87,6 +87,13 @@ class Engine(Protocol):
             UsageError: a flag that the engine, or kvplan, does not know.
         """
 
+    def settled(self, request: Request) -> Request:
+        """The request with what the engine's own flags say about its shared fields written there.
+
+        Raises:
+            UsageError: flags that contradict the request, or that the engine does not have.
+        """
+
     def layout(self, spec: ModelSpec, request: Request, version: str) -> CacheLayout:
         """What `request` makes this engine allocate."""
 

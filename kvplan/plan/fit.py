@@ -60,10 +60,13 @@ def fit(model: LoadedModel, request: Request, available_bytes: int, engine: str 
     Raises:
         KvplanError: an unknown engine, or a request it cannot answer.
     """
+    cost = _LogicalCost(model.spec) if engine == LOGICAL else _EngineCost(model.spec, engine)
+    request = cost.settled(request)
+    plan = cost.plan(request, available_bytes)
+    if request.ctx is None and plan is not None and plan.figures.get("max_model_len"):
+        request = request.replaced(ctx=plan.figures["max_model_len"])  # what the engine settled
     logical = logical_cache(model.spec, request)
     asked = request.replaced(ctx=logical.ctx)
-    cost = _LogicalCost(model.spec) if engine == LOGICAL else _EngineCost(model.spec, engine)
-    plan = cost.plan(asked, available_bytes)
     needed = cost.bytes(asked)
 
     def enough(changed: Request) -> bool:
@@ -107,6 +110,9 @@ class _LogicalCost:
     def __init__(self, spec: ModelSpec) -> None:
         self.spec = spec
 
+    def settled(self, request: Request) -> Request:
+        return request
+
     def bytes(self, request: Request) -> int | None:
         return logical_cache(self.spec, request).bytes
 
@@ -124,6 +130,9 @@ class _EngineCost:
         self.spec = spec
         self.engine: Engine
         self.engine, self.version = find_engine(engine)
+
+    def settled(self, request: Request) -> Request:
+        return self.engine.settled(request)
 
     def bytes(self, request: Request) -> int | None:
         layout = self.engine.layout(self.spec, request, self.version)

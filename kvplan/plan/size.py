@@ -80,14 +80,15 @@ def size(
     elif isinstance(model, ModelSpec):
         model = LoadedModel(model, model.source or "")
     asked = request or Request(ctx=ctx, batch=batch, dtype=dtype)
-    logical = logical_cache(model.spec, asked)
-    asked = asked.replaced(ctx=logical.ctx)
-    allocated = None
+    found = None
     if engine != LOGICAL:
         from kvplan.engines import find_engine
 
         found, version = find_engine(engine)
-        allocated = found.layout(model.spec, asked, version)
+        asked = found.settled(asked)
+    logical = logical_cache(model.spec, asked)
+    asked = asked.replaced(ctx=logical.ctx)
+    allocated = found.layout(model.spec, asked, version) if found is not None else None
     warnings = [*model.warnings, *_warnings(model.spec, asked, logical, specs)]
     found_weights = None
     if weights:

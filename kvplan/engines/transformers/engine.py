@@ -43,6 +43,10 @@ class TransformersEngine:
         """
         return split_args(text)
 
+    def settled(self, request: Request) -> Request:
+        """As it is: no option of the library says what the request's fields say."""
+        return request
+
     def layout(self, spec: ModelSpec, request: Request, version: str = "") -> CacheLayout:
         """What the cache of `request` holds, on each rank.
 

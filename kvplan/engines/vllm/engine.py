@@ -7,6 +7,7 @@ from typing import Any
 
 from kvplan.engines.layout import CacheLayout, Provenance, RankLayout, Tensor
 from kvplan.engines.request import Request
+from kvplan.engines.vllm.asked import settled
 from kvplan.engines.vllm.capacity import Plan, capacity_of, plan_pool
 from kvplan.engines.vllm.flags import split_engine_args
 from kvplan.engines.vllm.planning import FindModel, Prepared, prepare
@@ -55,6 +56,14 @@ class VllmEngine:
         """
         return split_engine_args(text)
 
+    def settled(self, request: Request) -> Request:
+        """The request with vLLM's own flags for length, format and ranks in its fields.
+
+        Raises:
+            UsageError: flags that contradict the request, or that vLLM does not have.
+        """
+        return settled(request)
+
     def layout(self, spec: ModelSpec, request: Request, version: str) -> CacheLayout:
         """The pool that `batch` requests of `ctx` tokens need.
 
@@ -64,19 +73,23 @@ class VllmEngine:
             UsageError: an option that vLLM does not have, or a value it cannot take.
         """
         rules, notes = _rules(version)
+        request = settled(request)
         settings = read_settings(request, rules)
         try:
             made = prepare(spec, settings, self._find_model)
         except Refused as refused:
             return _refused(self.name, version, refused, (*notes, *settings.provenance))
+        # Beside --max-model-len, ctx is what the sequences really have.
+        length = made.load.length if request.ctx is None else request.ctx
+        if length > made.load.length:
+            longer = f"{length} tokens are more than max_model_len {made.load.length}"
+            return _refused(self.name, version, Refused("ValueError", longer), notes)
+        load = replace(made.load, length=length)
         pool = made.pool
-        blocks = request.batch * pool.request_blocks(made.load) + 1 if pool.groups else 0
-        capacity, concurrency = (
-            capacity_of(pool, made.load, blocks) if pool.groups else (None, None)
-        )
-        plan = Plan(
-            length=made.load.length, num_blocks=blocks, capacity=capacity, concurrency=concurrency
-        )
+        blocks = request.batch * pool.request_blocks(load) + 1 if pool.groups else 0
+        capacity, concurrency = capacity_of(pool, load, blocks) if pool.groups else (None, None)
+        plan = Plan(length=length, num_blocks=blocks, capacity=capacity, concurrency=concurrency)
+        made = replace(made, load=load)
         return _answer(self.name, version, made, plan, request, notes, null_block=True)
 
     def fit(
@@ -88,11 +101,15 @@ class VllmEngine:
             UsageError: an option that vLLM does not have, or a value it cannot take.
         """
         rules, notes = _rules(version)
+        request = settled(request)
         settings = read_settings(request, rules)
         try:
             made = prepare(spec, settings, self._find_model)
         except Refused as refused:
             return _refused(self.name, version, refused, (*notes, *settings.provenance))
+        if request.ctx not in (None, made.load.length):
+            why = f"kvplan: vllm's own flag; the request's sequences have {request.ctx:,} tokens"
+            notes = (*notes, Provenance("max_model_len", str(made.load.length), why))
         plan = plan_pool(
             made.pool,
             made.load,

@@ -11,6 +11,7 @@ from typing import Any
 
 from kvplan.engines.layout import Provenance
 from kvplan.engines.request import Request
+from kvplan.engines.vllm.asked import cache_dtype, ranks
 from kvplan.engines.vllm.flags import FLAGS, read_options
 from kvplan.engines.vllm.gpus import DEFAULT_GPU, Gpu, batched_tokens_default, find_gpu
 from kvplan.engines.vllm.versions import Rules
@@ -132,12 +133,12 @@ def read_settings(request: Request, rules: Rules) -> Settings:
     return Settings(
         rules=rules,
         gpu=gpu,
-        length=_length(values.get("max_model_len"), request, notes),
+        length=_length(values.get("max_model_len"), request),
         model_dtype=value("dtype"),
-        cache_dtype=_cache_dtype(values.get("kv_cache_dtype"), request),
-        tp=_ranks("tensor_parallel_size", values, request.tp),
-        pp=_ranks("pipeline_parallel_size", values, request.pp),
-        dcp=_ranks("decode_context_parallel_size", values, request.dcp),
+        cache_dtype=cache_dtype(values.get("kv_cache_dtype"), request),
+        tp=ranks("tensor_parallel_size", values, request.tp),
+        pp=ranks("pipeline_parallel_size", values, request.pp),
+        dcp=ranks("decode_context_parallel_size", values, request.dcp),
         block_size=_positive("block_size", value("block_size")),
         batched_tokens=_positive("max_num_batched_tokens", value("max_num_batched_tokens")),
         max_seqs=_positive("max_num_seqs", value("max_num_seqs")),
@@ -167,45 +168,16 @@ def _noted(name: str, value: object, rules: Rules) -> Provenance:
     return Provenance(name, str(value).lower(), f"vllm {rules.version} {FLAGS[name].origin}")
 
 
-def _length(flag: int | None, request: Request, notes: list[Provenance]) -> int | None:
-    """The engine's own flag stands where ctx says something else: it is the more specific word."""
+def _length(flag: int | None, request: Request) -> int | None:
     if flag is not None and flag != -1 and flag < 1:
         raise UsageError(f"vllm max_model_len is {flag}, it must be at least 1, or -1 for auto")
-    if flag is None:
-        if request.ctx is not None and request.ctx < 1:
-            raise UsageError(f"ctx is {request.ctx}, it must be at least 1")
-        return request.ctx
-    if request.ctx not in (None, flag) and flag != -1:
-        why = f"kvplan: vllm's own flag stands above a ctx of {request.ctx:,}"
-        notes.append(Provenance("max_model_len", str(flag), why))
-    return flag
-
-
-def _ranks(name: str, values: dict[str, Any], asked: int) -> int:
-    flag = values.get(name)
-    ranks = asked if flag is None else flag
-    if flag is not None and asked not in (1, flag):
-        raise UsageError(f"{name} is {flag} among vllm's options and {asked} in the request")
-    if ranks < 1:
-        raise UsageError(f"{name} is {ranks}, it must be at least 1")
-    return int(ranks)
+    return request.ctx if flag is None else flag
 
 
 def _positive(name: str, value: int | None) -> int | None:
     if value is not None and value < 1:
         raise UsageError(f"vllm {name} is {value}, it must be at least 1")
     return value
-
-
-def _cache_dtype(flag: str | None, request: Request) -> str:
-    if request.dtype_k or request.dtype_v:
-        raise UsageError("vllm stores K and V in one format", hint="give --dtype alone")
-    asked = request.dtype.strip()
-    if flag is None:
-        return asked
-    if asked.lower() not in ("auto", flag.lower()):
-        raise UsageError(f"kv_cache_dtype is {flag} among vllm's options, {asked} in the request")
-    return flag
 
 
 def _state_dtype(name: str, value: str) -> str:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import pytest
 
 from kvplan.engines.request import Request
+from kvplan.engines.vllm.asked import settled
 from kvplan.engines.vllm.flags import TABLE, human_int, read_options, split_engine_args
 from kvplan.engines.vllm.settings import read_settings
 from kvplan.engines.vllm.versions import rules_of
 from kvplan.errors import UsageError
+from tests.engines.vllm.models import GIB, LLAMA, fit, size
 
 RULES, _ = rules_of("0.33.0")
 
@@ -106,11 +108,41 @@ def test_ranks_given_twice_must_agree() -> None:
     assert read_settings(Request(options={"tensor_parallel_size": "4"}), RULES).tp == 4
 
 
-def test_vllms_own_length_stands_above_ctx_and_is_noted() -> None:
-    """The flag is the more specific word; the answer names both."""
-    settings = read_settings(Request(ctx=1000, options={"max_model_len": "2000"}), RULES)
-    assert settings.length == 2000
-    assert any("ctx of 1,000" in note.origin for note in settings.provenance)
+def test_flags_of_the_request_move_into_it() -> None:
+    """Length, ranks and format belong to the request; other flags stay options."""
+    asked = Request(
+        options={
+            "max-model-len": "8k", "tensor_parallel_size": "2", "kv_cache_dtype": "fp8",
+            "block_size": "32",
+        }
+    )  # fmt: skip
+    assert settled(asked) == Request(ctx=8000, tp=2, dtype="fp8", options={"block_size": "32"})
+
+
+def test_a_length_beside_another_ctx_is_the_engines() -> None:
+    """vLLM plans for 8,192 tokens (512 blocks); the sequences have 4,096 (256 blocks)."""
+    own = {"max_model_len": "8192"}
+    assert settled(Request(ctx=4096, options=own)).options == own
+    assert size(LLAMA, 4096, max_model_len=8192).figures["request_blocks"] == 256
+    assert size(LLAMA, 8192, max_model_len=8192).figures["request_blocks"] == 512
+    assert "max_model_len 8192" in (size(LLAMA, 9000, max_model_len=8192).refusal or "")
+    plan = fit(LLAMA, GIB, 4096, max_model_len=8192)
+    assert plan.figures["request_blocks"] == 512
+    assert any("4,096" in note.origin for note in plan.provenance)
+
+
+def test_auto_stays_the_engines_to_decide() -> None:
+    """Only memory decides what -1 becomes: 511 usable blocks of 16 tokens in 1 GiB."""
+    assert settled(Request(options={"max_model_len": "-1"})).options == {"max_model_len": "-1"}
+    assert fit(LLAMA, GIB, None, max_model_len=-1).figures["max_model_len"] == 511 * 16
+
+
+def test_flags_that_contradict_the_request_are_errors() -> None:
+    """Two different words about one thing."""
+    with pytest.raises(UsageError, match="tensor_parallel_size is 2"):
+        settled(Request(tp=4, options={"tensor_parallel_size": "2"}))
+    with pytest.raises(UsageError, match="kv_cache_dtype is fp8"):
+        settled(Request(dtype="bf16", options={"kv_cache_dtype": "fp8"}))
 
 
 def test_speculation_needs_its_number_of_tokens() -> None:
