@@ -122,3 +122,8 @@ def format_bytes(count: int) -> str:
 def format_tokens(count: int) -> str:
     """Print a token count in full: `131,072`."""
     return f"{count:,}"
+
+
+def format_count(count: int, word: str) -> str:
+    """Print a number of things in words: `1 layer`, `1,024 layers`."""
+    return f"{count:,} {word}" if count == 1 else f"{count:,} {word}s"

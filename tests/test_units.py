@@ -5,7 +5,14 @@ from __future__ import annotations
 import pytest
 
 from kvplan.errors import UsageError
-from kvplan.units import format_bytes, format_tokens, parse_bytes, parse_count, parse_tokens
+from kvplan.units import (
+    format_bytes,
+    format_count,
+    format_tokens,
+    parse_bytes,
+    parse_count,
+    parse_tokens,
+)
 
 
 @pytest.mark.parametrize(
@@ -141,6 +148,14 @@ def test_byte_sizes_stay_between_one_byte_and_two_to_the_seventy(text):
 def test_bytes_are_printed_in_binary_units_with_two_decimals(count, text):
     """The largest unit that keeps a whole one."""
     assert format_bytes(count) == text
+
+
+@pytest.mark.parametrize(
+    ("count", "text"), [(0, "0 layers"), (1, "1 layer"), (2, "2 layers"), (4096, "4,096 layers")]
+)
+def test_things_are_counted_in_words(count, text):
+    """One of them has no plural."""
+    assert format_count(count, "layer") == text
 
 
 def test_tokens_are_printed_in_full():

@@ -10,7 +10,7 @@ from kvplan.report.facts import layer_facts
 from kvplan.report.formula import formula
 from kvplan.report.tables import Column, print_table
 from kvplan.spec.labels import attention_label
-from kvplan.units import format_bytes, format_tokens
+from kvplan.units import format_bytes, format_count, format_tokens
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -87,7 +87,7 @@ def models(results: Sequence[ModelSpec], *, to_file: bool) -> str:
         hf_id = spec.hf_ids[0] if spec.hf_ids else ""
         rows.append([spec.name, attention_label(spec), str(len(spec.layers)), context, hf_id])
     print_table(console, columns, rows)
-    console.print("\n1 model" if len(results) == 1 else f"\n{len(results)} models")
+    console.print(f"\n{format_count(len(results), 'model')}")
     return text_of(console)
 
 
@@ -101,10 +101,10 @@ def model(result: LoadedModel, *, to_file: bool) -> str:
 
 def _one(console: Console, result: SizeResult) -> None:
     spec, logical = result.model.spec, result.logical
-    sequences = "1 sequence" if logical.batch == 1 else f"{logical.batch:,} sequences"
+    request = f"{format_count(logical.ctx, 'token')} x {format_count(logical.batch, 'sequence')}"
     console.print(
-        f"{spec.name}: {attention_label(spec)}, {len(spec.layers)} layers;"
-        f" {format_tokens(logical.ctx)} tokens x {sequences}, {result.dtype_name}\n"
+        f"{spec.name}: {attention_label(spec)}, {format_count(len(spec.layers), 'layer')};"
+        f" {request}, {result.dtype_name}\n"
     )
     basis = "logical: what the model must keep"
     console.print(

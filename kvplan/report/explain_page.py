@@ -10,7 +10,7 @@ from kvplan.report.formula import element
 from kvplan.report.tables import Column, print_table
 from kvplan.spec.labels import attention_label
 from kvplan.spec.states import HeadState
-from kvplan.units import format_bytes
+from kvplan.units import format_bytes, format_count
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -24,11 +24,9 @@ def page(console: Console, found: Explanation) -> None:
     """Print the whole page."""
     result = found.size
     spec, logical = result.model.spec, result.logical
-    console.print(f"{spec.name}: {attention_label(spec)}, {len(spec.layers)} layers", style="bold")
-    console.print(
-        f"\nWhat one sequence of {logical.ctx:,} tokens keeps, in {result.dtype_name}\n",
-        style="bold",
-    )
+    layers, tokens = format_count(len(spec.layers), "layer"), format_count(logical.ctx, "token")
+    console.print(f"{spec.name}: {attention_label(spec)}, {layers}", style="bold")
+    console.print(f"\nWhat one sequence of {tokens} keeps, in {result.dtype_name}\n", style="bold")
     for share in logical.shares:
         _product(console, share, logical.dtypes)
     total = logical.bytes_per_sequence

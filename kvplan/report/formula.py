@@ -5,10 +5,11 @@ from __future__ import annotations
 from kvplan.dtypes import CacheDTypes, DType
 from kvplan.engines.logical import LogicalCache, StateShare
 from kvplan.spec.states import HeadState, SharedCache
+from kvplan.units import format_count
 
 
 def formula(logical: LogicalCache) -> str:
-    """`32 sequences x 32 layers x 131,072 tokens x (2 x 8 kv_heads x 128 head_dim x 2 B)`."""
+    """`32 x 32 layers x 131,072 tokens x (2 x 8 kv_heads x 128 head_dim x 2 B)`: batch first."""
     terms = [
         _term(share, logical.dtypes)
         for share in logical.shares
@@ -24,7 +25,7 @@ def formula(logical: LogicalCache) -> str:
 
 def _term(share: StateShare, dtypes: CacheDTypes) -> str:
     state = share.state
-    layers = f"{share.layers} layers" if share.layers > 1 else "1 layer"
+    layers = format_count(share.layers, "layer")
     if state.fixed:
         return f"{layers} x {share.entry_bytes:,} B state"
     value = dtypes.v if isinstance(state, HeadState) else dtypes.k
@@ -32,7 +33,7 @@ def _term(share: StateShare, dtypes: CacheDTypes) -> str:
         entry = f"{state.formula} x {element(dtypes.k)}"
     else:
         entry = f"{share.entry_bytes:,} B for K in {dtypes.k.name} and V in {value.name}"
-    return f"{layers} x {share.entries:,} tokens x ({entry})"
+    return f"{layers} x {format_count(share.entries, 'token')} x ({entry})"
 
 
 def element(dtype: DType) -> str:
