@@ -133,7 +133,7 @@ def _kinds(console: Console, logical: LogicalCache) -> None:
     columns = [
         Column("kind"), Column("layers", "right"), Column("entries", "right", rank=2),
         Column("one more token", "right", rank=3), Column("per sequence", "right"),
-        Column("share", "right"),
+        Column("share", "right", rank=1),
     ]  # fmt: skip
     whole = logical.bytes_per_sequence
     parts = [share.bytes_per_sequence / whole if whole else 0.0 for share in logical.shares]
