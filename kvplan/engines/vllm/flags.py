@@ -124,6 +124,7 @@ TABLE: tuple[Flag, ...] = (
     Flag("enable_prefix_caching", ("--enable-prefix-caching",), _boolean, None,
          "engine/arg_utils.py _set_default_chunked_prefill_and_prefix_caching_args"),
     Flag("kv_cache_dtype_skip_layers", ("--kv-cache-dtype-skip-layers",), _words, (), _CACHE),
+    Flag("attention_backend", ("--attention-backend",), str, None, "config/attention.py"),
     Flag("mamba_cache_dtype", ("--mamba-cache-dtype",), str, "auto", _CACHE),
     Flag("mamba_ssm_cache_dtype", ("--mamba-ssm-cache-dtype",), str, "auto", _CACHE),
     Flag("mamba_block_size", ("--mamba-block-size",), int, None, _CACHE),

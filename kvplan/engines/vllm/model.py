@@ -69,7 +69,7 @@ class Model:
             model_heads=(self.heads // tp, self.kv_heads_per_rank),
             image_prefix=self.image_prefix,
             forced_flash_version=version,
-            forced_backend=forced,
+            forced_backend=self.settings.attention_backend or forced,
             run_quantized=self.cache.is_quantized,
             dcp=self.settings.dcp > 1,
         )

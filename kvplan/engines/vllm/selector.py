@@ -13,6 +13,7 @@ from kvplan.engines.vllm import backends_mla as latent
 from kvplan.engines.vllm.backend import Backend
 from kvplan.engines.vllm.query import AttentionQuery
 from kvplan.engines.vllm.refusal import Refused
+from kvplan.errors import UsageError
 
 
 def priorities(query: AttentionQuery) -> tuple[Backend, ...]:
@@ -59,18 +60,42 @@ def _latent_priorities(query: AttentionQuery) -> tuple[Backend, ...]:
     )  # fmt: skip
 
 
+# What --attention-backend may name.
+_BY_NAME = {
+    backend.name: backend
+    for backend in (
+        plain.FLASH_ATTN, plain.FLASHINFER, plain.TRITON_ATTN, plain.FLEX_ATTENTION,
+        plain.TURBOQUANT, plain.TRITON_FLASH_ATTN, plain.TRITON_FLASHINFER,
+        latent.FLASH_ATTN_MLA, latent.FLASHMLA, latent.FLASHINFER_MLA, latent.TOKENSPEED_MLA,
+        latent.CUTLASS_MLA, latent.TRITON_MLA, latent.FLASH_ATTN_MLA_SPARSE,
+        latent.FLASHMLA_SPARSE, latent.FLASHINFER_MLA_SPARSE, latent.FLASH_ATTN_MLA_SPARSE_FA4,
+        latent.FLASHINFER_MLA_SPARSE_SM90, latent.FLASHINFER_MLA_SPARSE_SM120,
+    )
+}  # fmt: skip
+
+
+def _named(name: str) -> Backend:
+    if name not in _BY_NAME:
+        raise UsageError(
+            f"vllm --attention-backend {name} is not modelled",
+            hint="one of " + ", ".join(sorted(_BY_NAME)),
+        )
+    return _BY_NAME[name]
+
+
 @lru_cache(maxsize=4096)
 def select(query: AttentionQuery) -> Backend:
     """The backend for a query.
 
     Raises:
+        UsageError: a backend was named that is not modelled.
         Refused: vLLM finds no backend, or the one it finds cannot read fp8 on this GPU.
     """
     against: list[tuple[str, tuple[str, ...]]] = []
     chosen: Backend | None = None
     tried = priorities(query)
     if query.forced_backend is not None:
-        tried = tuple(backend for backend in tried if backend.name == query.forced_backend)
+        tried = (_named(query.forced_backend),)
     for backend in tried:
         reasons = backend.reasons_against(query)
         if not reasons:

@@ -50,6 +50,7 @@ class Settings:
     length: int | None
     model_dtype: str
     cache_dtype: str
+    attention_backend: str | None
     tp: int
     pp: int
     dcp: int
@@ -136,6 +137,7 @@ def read_settings(request: Request, rules: Rules) -> Settings:
         length=_length(values.get("max_model_len"), request),
         model_dtype=value("dtype"),
         cache_dtype=cache_dtype(values.get("kv_cache_dtype"), request),
+        attention_backend=_backend(value("attention_backend")),
         tp=ranks("tensor_parallel_size", values, request.tp),
         pp=ranks("pipeline_parallel_size", values, request.pp),
         dcp=ranks("decode_context_parallel_size", values, request.dcp),
@@ -172,6 +174,10 @@ def _length(flag: int | None, request: Request) -> int | None:
     if flag is not None and flag != -1 and flag < 1:
         raise UsageError(f"vllm max_model_len is {flag}, it must be at least 1, or -1 for auto")
     return request.ctx if flag is None else flag
+
+
+def _backend(name: str | None) -> str | None:
+    return None if name is None or name.lower() == "auto" else name.upper()
 
 
 def _positive(name: str, value: int | None) -> int | None:

@@ -183,3 +183,14 @@ def test_with_the_hybrid_manager_off_windows_are_kept_whole() -> None:
     """One group of 62 full layers."""
     figures = size(GEMMA_3_27B, 32768, disable_hybrid_kv_cache_manager="true").figures
     assert [(g["layers"], g["request_blocks"]) for g in figures["groups"]] == [(62, 2048)]
+
+
+def test_a_named_backend_decides_or_is_refused() -> None:
+    """FlashMLA has blocks of 64; it has no kernels for plain attention."""
+    assert size(DEEPSEEK_V3, 4096, tp=8, attention_backend="flashmla").figures["block_size"] == 64
+    assert size(DEEPSEEK_V3, 4096, tp=8, attention_backend="TRITON_MLA").figures["block_size"] == 16
+    refusal = size(LLAMA, 4096, attention_backend="FLASHMLA").refusal or ""
+    assert refusal.startswith("Selected backend AttentionBackendEnum.FLASHMLA is not valid for ")
+    assert "non-MLA not supported" in refusal
+    with pytest.raises(UsageError, match="ROCM_ATTN is not modelled"):
+        size(LLAMA, 4096, attention_backend="ROCM_ATTN")
