@@ -1,10 +1,11 @@
 """From what a user calls a model to its spec.
 
     llama3-8b, meta-llama/Meta-Llama-3-8B    the catalogue and the user's own spec folders, else the
-                                             local Hugging Face cache, else (only when allowed) the Hub
+                                             local Hugging Face cache, else, when allowed, the Hub
     path/to/spec.yaml                        a spec
-    path/to/config.json, path/to/folder      a model's config (or Mistral's params.json)
-    path/to/model.gguf                       a GGUF file
+    path/to/config.json, path/to/folder      a model's config (or Mistral's params.json); a folder
+                                             without one may hold a GGUF model
+    path/to/model.gguf                       a GGUF file, whatever its name ends in
     -                                        a spec or a config on standard input
 
 A bare word is a name first; what ends like a file or begins like a path is a path.
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 _FILE_ENDINGS = (".yaml", ".yml", ".json", ".gguf")
 STDIN = "<stdin>"
+NETWORK_HINT = "--allow-network asks the Hugging Face Hub"
 _MOST_OF_STDIN = 16 * 2**20  # the largest config that can be right
 
 
@@ -56,6 +58,7 @@ def load_model(
     Raises:
         UnknownModelError: nothing answers to the name.
         InputError: the file found cannot be read as a model.
+        MissingDependencyError: the Hub is to be asked without huggingface_hub.
     """
     if model == "-":
         return _from_text(_read_stdin(), STDIN)
@@ -70,7 +73,7 @@ def load_model(
             raise
         found = _elsewhere(model, allow_network=allow_network)
         if found is None:
-            raise
+            raise _with_network_hint(error, model) from None
         return found
     return LoadedModel(entry.spec(), entry.document.name)
 
@@ -87,12 +90,20 @@ def import_model(path: str, *, allow_network: bool = False) -> tuple[Imported, s
     if path == "-":
         return _imported_text(_read_stdin(), STDIN), STDIN
     place = os.path.expanduser(path)
-    if not os.path.exists(place):
-        snapshot = _snapshot(path, allow_network=allow_network)
-        if snapshot is None:
-            raise InputError("does not exist", where=path)
-        return _import_path(snapshot, name=_short_name(path)), snapshot
-    return _import_path(place), place
+    if place.lower().endswith((".yaml", ".yml")) and os.path.isfile(place):
+        raise InputError(
+            "is YAML, a spec already", where=path, hint="`kvplan size` takes it as it is"
+        )
+    if not os.path.exists(place) and not _looks_like_path(path):
+        found = _from_cache(path, allow_network=allow_network)
+        if found is not None:
+            return found
+        raise InputError(
+            "is no file, and the local Hugging Face cache holds no such model",
+            where=path,
+            hint=f"{NETWORK_HINT}; `kvplan models NAME` prints a spec of the catalogue",
+        )
+    return _import_path(place)
 
 
 def _read_stdin() -> bytes:
@@ -114,36 +125,56 @@ def _looks_like_path(model: str) -> bool:
 def _elsewhere(model: str, *, allow_network: bool) -> LoadedModel | None:
     if os.path.exists(model):
         return _from_path(model)
-    snapshot = _snapshot(model, allow_network=allow_network)
-    if snapshot is None:
-        return None
-    return _loaded(_import_path(snapshot, name=_short_name(model)), snapshot)
+    found = _from_cache(model, allow_network=allow_network)
+    return None if found is None else _loaded(*found)
 
 
-def _snapshot(model: str, *, allow_network: bool) -> str | None:
+def _from_cache(model: str, *, allow_network: bool) -> tuple[Imported, str] | None:
+    """Import a model by its Hugging Face id, which its spec then answers to."""
     from kvplan.importers.hub import fetch_snapshot, find_snapshot, is_repo_id
 
     if not is_repo_id(model):
         return None
-    return find_snapshot(model) or (fetch_snapshot(model) if allow_network else None)
+    snapshot = find_snapshot(model) or (fetch_snapshot(model) if allow_network else None)
+    if snapshot is None:
+        return None
+    found, place = _import_path(snapshot, name=model.rpartition("/")[2].lower())
+    return found.named(model), place
+
+
+def _with_network_hint(error: UnknownModelError, model: str) -> UnknownModelError:
+    """The same error; for a Hugging Face id it also tells how to ask the Hub."""
+    from kvplan.importers.hub import is_repo_id
+
+    if not is_repo_id(model):
+        return error
+    hint = f"{error.hint}; {NETWORK_HINT}" if error.hint else NETWORK_HINT
+    return UnknownModelError(error.message, candidates=error.candidates, hint=hint)
 
 
 def _from_path(path: str) -> LoadedModel:
-    if os.path.isdir(path) or path.lower().endswith((".json", ".gguf")):
-        return _loaded(_import_path(path), path)
+    from kvplan.importers.folder import is_gguf
+
+    if os.path.isdir(path) or path.lower().endswith((".json", ".gguf")) or is_gguf(path):
+        return _loaded(*_import_path(path))
     from kvplan.spec.source import read_bytes
 
     return _from_text(read_bytes(path), path)
 
 
-def _import_path(path: str, name: str | None = None) -> Imported:
-    if path.lower().endswith(".gguf"):
+def _import_path(path: str, name: str | None = None) -> tuple[Imported, str]:
+    """Import a file or folder; the import and the file or folder that it was read from."""
+    from kvplan.importers.folder import is_gguf, model_in
+
+    if os.path.isdir(path):
+        path = model_in(path)
+    if path.lower().endswith(".gguf") or is_gguf(path):
         from kvplan.importers.gguf import import_gguf
 
-        return import_gguf(path, name=name)
+        return import_gguf(path, name=name), path
     from kvplan.importers.config import import_config
 
-    return import_config(path, name=name)
+    return import_config(path, name=name), path
 
 
 def _from_text(data: bytes, name: str) -> LoadedModel:
@@ -166,7 +197,3 @@ def _imported_text(data: bytes, name: str) -> Imported:
 
 def _loaded(found: Imported, origin: str) -> LoadedModel:
     return LoadedModel(found.spec, origin, found.warnings)
-
-
-def _short_name(repo_id: str) -> str:
-    return repo_id.rpartition("/")[2].lower()

@@ -2,27 +2,34 @@
 
 The cache is read as its library lays it out, `models--ORG--NAME/{refs/main, snapshots/REVISION/}`,
 without that library and without network. The Hub needs `kvplan[hub]`; only small files are fetched:
-configs and the index of the weights. No code of a model is ever fetched or run.
-Source: huggingface_hub 1.x, environment variables and cache layout.
+configs, the index of the weights, and headers of safetensors files. No code of a model is ever
+fetched or run. Tokens, proxies and offline switches are the library's own business.
+Source: huggingface_hub 0.23 to 2.4, environment variables, cache layout and errors.
 """
 
 from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
+from importlib import import_module
+from typing import Any
 
-from kvplan.errors import InputError, MissingDependencyError, UnknownModelError
+from kvplan.errors import InputError, KvplanError, MissingDependencyError, UnknownModelError
+from kvplan.importers.folder import CONFIG_NAMES, gguf_models, has_config
 
-CONFIG_NAMES = ("config.json", "params.json")
-# What a plan may need beside the config: formats of a quantised checkpoint, the index of its weights.
+# What a plan may need beside the config: formats of a quantised checkpoint, index of its weights.
 _SMALL_FILES = ("hf_quant_config.json", "model.safetensors.index.json")
-_REPO_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
-_REVISION = re.compile(r"[\w.-]+")
+_REPO_ID = re.compile(r"[A-Za-z0-9_][\w.-]*/[\w.-]*[A-Za-z0-9_]", re.ASCII)
+_LONGEST_ID = 96
+_REVISION = re.compile(r"\w[\w.-]*", re.ASCII)
 
 
 def is_repo_id(text: str) -> bool:
-    """Whether a text has the form `ORG/NAME`."""
-    return bool(_REPO_ID.fullmatch(text)) and ".." not in text and "--" not in text
+    """Whether a text has the form `ORG/NAME`, as the Hub's library accepts it."""
+    if not _REPO_ID.fullmatch(text) or len(text) > _LONGEST_ID:
+        return False
+    return ".." not in text and "--" not in text and not text.partition("/")[2].startswith(".")
 
 
 def cache_folder() -> str:
@@ -30,28 +37,21 @@ def cache_folder() -> str:
     environment = os.environ
     for variable in ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"):
         if environment.get(variable):
-            return os.path.expanduser(environment[variable])
+            return _expanded(environment[variable])
     cache = environment.get("XDG_CACHE_HOME") or os.path.join("~", ".cache")
     home = environment.get("HF_HOME") or os.path.join(cache, "huggingface")
-    return os.path.join(os.path.expanduser(home), "hub")
+    return os.path.join(_expanded(home), "hub")
 
 
 def find_snapshot(repo_id: str) -> str | None:
-    """The snapshot folder of a cached model that holds a config: `refs/main`, else the newest.
+    """The snapshot folder of a cached model: that of `refs/main`, else the newest.
 
-    None when the cache does not hold one.
+    One with a config goes before one that holds GGUF files only. None when the cache has neither.
     """
     root = os.path.join(cache_folder(), f"models--{repo_id.replace('/', '--')}")
-    snapshots = os.path.join(root, "snapshots")
-    try:
-        found = [os.path.join(snapshots, name) for name in os.listdir(snapshots)]
-    except OSError:
-        return None
-    found.sort(key=os.path.getmtime, reverse=True)
-    main = _main_revision(root)
-    if main is not None:
-        found.insert(0, os.path.join(snapshots, main))
-    return next((folder for folder in found if _has_config(folder)), None)
+    found = list(_snapshots(root))
+    with_config = next((folder for folder in found if has_config(folder)), None)
+    return with_config or next((folder for folder in found if gguf_models(folder)), None)
 
 
 def fetch_snapshot(repo_id: str) -> str:
@@ -62,50 +62,104 @@ def fetch_snapshot(repo_id: str) -> str:
         UnknownModelError: the Hub knows no such model, or hides it.
         InputError: the Hub cannot be reached, or the model has no config.
     """
-    try:
-        from huggingface_hub import hf_hub_download
-        from huggingface_hub.errors import (
-            EntryNotFoundError,
-            GatedRepoError,
-            HfHubHTTPError,
-            LocalEntryNotFoundError,
-            OfflineModeIsEnabled,
-            RepositoryNotFoundError,
+    download = _library().hf_hub_download
+
+    def fetch(name: str) -> str | None:
+        try:
+            return str(download(repo_id, name))
+        except Exception as error:  # whatever the library or the network comes up with
+            if _says(error, "EntryNotFoundError"):
+                return None
+            raise _refusal(repo_id, error) from None
+
+    config = next((path for name in CONFIG_NAMES if (path := fetch(name))), None)
+    if config is None:
+        raise InputError(
+            f"{repo_id} has neither of {', '.join(CONFIG_NAMES)} on the Hub",
+            hint="download its .gguf file, if it has one, and name its path",
         )
+    for name in _SMALL_FILES:
+        fetch(name)
+    return os.path.dirname(config)
+
+
+def remote_weight_headers(repo_id: str) -> list[dict[str, Any]]:
+    """Tensors of each safetensors file of a model on the Hub, from their headers alone.
+
+    Returns:
+        Per file: tensor name -> {"dtype", "shape", "data_offsets"}, as the file's own header has
+        it; empty when the model has no safetensors files.
+
+    Raises:
+        MissingDependencyError, UnknownModelError, InputError: as for `fetch_snapshot`.
+    """
+    library = _library()
+    try:
+        found = library.get_safetensors_metadata(repo_id)
+    except Exception as error:
+        if _says(error, "NotASafetensorsRepoError"):
+            return []
+        raise _refusal(repo_id, error) from None
+    return [
+        {
+            name: {"dtype": t.dtype, "shape": list(t.shape), "data_offsets": list(t.data_offsets)}
+            for name, t in file.tensors.items()
+        }
+        for file in found.files_metadata.values()
+    ]
+
+
+def repo_of(place: str) -> str | None:
+    """The Hugging Face id whose snapshot in the cache holds `place`, None for any other place."""
+    match = re.search(r"models--([^/]+)--([^/]+)/snapshots/", place.replace(os.sep, "/") + "/")
+    return f"{match[1]}/{match[2]}" if match else None
+
+
+def _library() -> Any:
+    try:
+        return import_module("huggingface_hub")
     except ImportError:
         raise MissingDependencyError(
             "--allow-network needs huggingface_hub", hint='pip install "kvplan[hub]"'
         ) from None
 
-    def fetch(name: str) -> str | None:
-        try:
-            return str(hf_hub_download(repo_id, name))
-        except (LocalEntryNotFoundError, OfflineModeIsEnabled) as error:
-            raise InputError(
-                f"the Hub cannot be asked for {repo_id}: {_first_line(error)}"
-            ) from None
-        except EntryNotFoundError:
-            return None
-        except GatedRepoError:
-            raise InputError(
-                f"{repo_id} is gated on the Hub",
-                hint="accept its terms there, and log in with `hf auth login` or HF_TOKEN",
-            ) from None
-        except RepositoryNotFoundError:
-            raise UnknownModelError(
-                f"the Hub knows no public model {repo_id!r}", hint="a private one needs HF_TOKEN"
-            ) from None
-        except (HfHubHTTPError, OSError) as error:
-            raise InputError(
-                f"the Hub cannot be asked for {repo_id}: {_first_line(error)}"
-            ) from None
 
-    config = next((path for name in CONFIG_NAMES if (path := fetch(name))), None)
-    if config is None:
-        raise InputError(f"{repo_id} has neither of " + ", ".join(CONFIG_NAMES))
-    for name in _SMALL_FILES:
-        fetch(name)
-    return os.path.dirname(config)
+def _says(error: Exception, name: str) -> bool:
+    """Whether an error is of a class of that name: the library has moved them between modules.
+
+    Being offline is a missing entry to the library; here it is not.
+    """
+    names = {kind.__name__ for kind in type(error).__mro__}
+    return name in names and "LocalEntryNotFoundError" not in names
+
+
+def _refusal(repo_id: str, error: Exception) -> KvplanError:
+    if _says(error, "GatedRepoError"):
+        return InputError(
+            f"{repo_id} is gated on the Hub",
+            hint="accept its terms there, and log in with `hf auth login` or HF_TOKEN",
+        )
+    if _says(error, "RepositoryNotFoundError"):
+        return UnknownModelError(
+            f"the Hub knows no public model {repo_id!r}", hint="a private one needs HF_TOKEN"
+        )
+    reason = (str(error).strip().splitlines() or [""])[0] or type(error).__name__
+    return InputError(f"the Hub cannot be asked for {repo_id}: {reason}")
+
+
+def _snapshots(root: str) -> Iterator[str]:
+    """The snapshot folders of a cached model: that of `refs/main` first, then by age."""
+    snapshots = os.path.join(root, "snapshots")
+    main = _main_revision(root)
+    if main is not None:
+        yield os.path.join(snapshots, main)
+    try:
+        with os.scandir(snapshots) as entries:
+            folders = [entry for entry in entries if entry.is_dir()]
+            ages = {entry.path: entry.stat().st_mtime for entry in folders}
+    except OSError:
+        return
+    yield from sorted(ages, key=lambda path: (-ages[path], path))
 
 
 def _main_revision(root: str) -> str | None:
@@ -117,9 +171,5 @@ def _main_revision(root: str) -> str | None:
     return revision if _REVISION.fullmatch(revision) else None
 
 
-def _has_config(folder: str) -> bool:
-    return any(os.path.isfile(os.path.join(folder, name)) for name in CONFIG_NAMES)
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+def _expanded(path: str) -> str:
+    return os.path.expandvars(os.path.expanduser(path))

@@ -50,3 +50,9 @@ class Imported(NamedTuple):
             if fact.origin not in origins:
                 origins.append(fact.origin)
         return {field: "; ".join(origins) for field, origins in found.items()}
+
+    def named(self, hf_id: str) -> Imported:
+        """The same model under the Hugging Face id that it was asked for by."""
+        fact = Fact("hf_ids", (hf_id,), "the id it was asked for by")
+        spec = self.spec.replaced(hf_ids=(hf_id,))
+        return self._replace(spec=spec, facts=(*self.facts, fact))

@@ -1,100 +1,151 @@
 """Bytes of a model's weights, by element format, without reading a weight.
 
-A safetensors file begins with a header that lists every tensor's format and place: only that is
-read. Where the files themselves are missing, their index still states the total. Where both are
-missing, the parameter count times the model's own format is what remains, and is named as such.
-Source: safetensors 0.4 to 0.6 (format documentation and its limit of 100 MB for a header).
+Looked up where the model was found, the surest first:
+
+    headers of the safetensors files, or the tensor list of a GGUF file    every byte, by format
+    the index of the weights, where the files are not all there            the total it states
+    headers of the files on the Hub, only when asked for                   every byte, by format
+    parameters of the spec times its own format                            unquantised models
+
+The source is named with the figure; None means that nothing says.
+Source: safetensors index files as transformers 4 and 5 write them (`metadata.total_size`).
 """
 
 from __future__ import annotations
 
-import glob
-import json
 import os
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+import re
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 from kvplan.dtypes import find_dtype
 from kvplan.errors import InputError
+from kvplan.importers.folder import CONFIG_NAMES, is_gguf
+from kvplan.importers.safetensors import file_bytes, header_bytes, parse_object
 from kvplan.spec.model import ModelSpec
 
-INDEX_NAME = "model.safetensors.index.json"
-_HEADER_LIMIT = 100_000_000
+# Transformers' index and weights, then Mistral's own.
+INDEX_NAMES = ("model.safetensors.index.json", "consolidated.safetensors.index.json")
+# Weights before safetensors: only the total of their index can be read without running them.
+_OLD_INDEX = "pytorch_model.bin.index.json"
 _INDEX_LIMIT = 256 * 2**20
-# Formats of safetensors under the names kvplan prints; any other keeps its own, in lower case.
-_NAMES = {
-    "F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16",
-    "F8_E4M3": "fp8_e4m3", "F8_E5M2": "fp8_e5m2", "I8": "int8", "U8": "uint8", "BOOL": "bool",
-}  # fmt: skip
+_PART = re.compile(r"(?P<stem>.+)-\d+-of-(?P<count>\d+)\.safetensors")
 
 
 class Weights(NamedTuple):
-    """Bytes of all weights, by format (None where only the total is known), and how they are known."""
+    """Bytes of all weights, by format (None where only the total is known), and who says so."""
 
     bytes: int
     by_dtype: Mapping[str, int] | None
     source: str
 
 
-def weights_of(spec: ModelSpec, place: str) -> Weights | None:
+def weights_of(spec: ModelSpec, place: str, *, allow_network: bool = False) -> Weights | None:
     """The weights of a model found at `place` (a file or folder), or from its parameter count.
 
     None when nothing says.
 
+    Args:
+        spec: the model.
+        place: where it was found.
+        allow_network: for a model of the Hub without weights here, read their headers there.
+
     Raises:
-        InputError: a weights file that is not what its name says.
+        InputError: a weights file that is not what its name says, or a Hub that does not answer.
     """
-    if place.lower().endswith(".gguf") and os.path.isfile(place):
-        return _from_gguf(place)
-    folder = place if os.path.isdir(place) else os.path.dirname(place)
-    if os.path.basename(place) in ("config.json", "params.json") or os.path.isdir(place):
-        return _from_safetensors(folder) or _from_index(folder) or _from_parameters(spec)
-    return _from_parameters(spec)
+    if is_gguf(place):
+        return _from_gguf(place) or _from_parameters(spec)
+    folder = _folder(place)
+    if folder is None:
+        return _from_parameters(spec)
+    found = _from_safetensors(folder) or _from_index(folder)
+    if found is None and allow_network:
+        found = _from_hub(folder)
+    return found or _from_parameters(spec)
 
 
-def _from_gguf(path: str) -> Weights:
-    from kvplan.importers.gguf_file import read_header, weight_bytes
+def _folder(place: str) -> str | None:
+    """The folder in which weights lie beside a config, None for any other place."""
+    if os.path.isdir(place):
+        return place
+    beside = os.path.basename(place) in CONFIG_NAMES
+    return (os.path.dirname(place) or os.curdir) if beside else None
 
-    by_type = weight_bytes(read_header(path))
-    unknown = [name for name, amount in by_type.items() if amount is None]
-    if unknown:
-        raise InputError(f"tensors of {', '.join(unknown)}: their size is not known", where=path)
+
+def _from_gguf(path: str) -> Weights | None:
+    from kvplan.importers.gguf_file import GgufError, read_header, weight_bytes
+
+    try:
+        by_type = weight_bytes(read_header(path))
+    except GgufError:
+        if read_header(path, metadata_only=True).split_count == 1:
+            raise
+        return None  # parts of a split model are not there
+    if not by_type:
+        return None
     known = {name: amount for name, amount in by_type.items() if amount is not None}
+    if len(known) < len(by_type):
+        unknown = ", ".join(name for name in by_type if name not in known)
+        raise InputError(f"tensors of {unknown}: their size is not known", where=path)
     return Weights(sum(known.values()), known, "tensor list of the GGUF file")
 
 
 def _from_safetensors(folder: str) -> Weights | None:
-    """Every shard that the index names, or every safetensors file of the folder; None if one lacks."""
-    index = os.path.join(folder, INDEX_NAME)
-    if os.path.isfile(index):
-        shards = sorted(set(_weight_map(index).values()))
-        paths = [os.path.join(folder, name) for name in shards]
-    else:
-        paths = sorted(glob.glob(os.path.join(glob.escape(folder), "*.safetensors")))
+    """The headers of every file of the model; None if there is none, or one lacks."""
+    index = _index(folder)
+    names = set(_weight_map(index).values()) if index else _files(folder)
+    paths = [os.path.join(folder, name) for name in sorted(names)]
     if not paths or not all(os.path.isfile(path) for path in paths):
         return None
-    total: dict[str, int] = {}
-    for path in paths:
-        for name, amount in _header_bytes(path).items():
-            total[name] = total.get(name, 0) + amount
     plural = "header" if len(paths) == 1 else f"headers of {len(paths)} files"
-    return Weights(sum(total.values()), total, f"safetensors {plural}")
+    return _summed(map(file_bytes, paths), f"safetensors {plural}")
+
+
+def _files(folder: str) -> set[str]:
+    """Names of one set of weights without an index: transformers' own, else whatever is there."""
+    try:
+        found = {name for name in os.listdir(folder) if name.endswith(".safetensors")}
+    except OSError:
+        return set()
+    for stem in ("model", "consolidated"):
+        if f"{stem}.safetensors" in found:
+            return {f"{stem}.safetensors"}
+    parts = [match for name in sorted(found) if (match := _PART.fullmatch(name))]
+    if not parts:
+        return found
+    stem, count = parts[0]["stem"], parts[0]["count"]
+    if int(count) > 100_000:
+        return set()
+    width = len(count)
+    return {f"{stem}-{i:0{width}}-of-{count}.safetensors" for i in range(1, int(count) + 1)}
 
 
 def _from_index(folder: str) -> Weights | None:
-    index = os.path.join(folder, INDEX_NAME)
-    if not os.path.isfile(index):
+    for name in (*INDEX_NAMES, _OLD_INDEX):
+        path = os.path.join(folder, name)
+        if not os.path.isfile(path):
+            continue
+        metadata = _read_object(path).get("metadata")
+        size = metadata.get("total_size") if isinstance(metadata, dict) else None
+        # Some tools write it as 1.5e10.
+        if isinstance(size, float) and size.is_integer():
+            size = int(size)
+        if type(size) is int and 0 < size < 2**53:
+            return Weights(size, None, f"total_size of {name}")
+    return None
+
+
+def _from_hub(folder: str) -> Weights | None:
+    from kvplan.importers.hub import remote_weight_headers, repo_of
+
+    repo_id = repo_of(folder)
+    if repo_id is None:
         return None
-    metadata = _json(index, _INDEX_LIMIT).get("metadata")
-    size = metadata.get("total_size") if isinstance(metadata, dict) else None
-    if (
-        not isinstance(size, (int, float))
-        or isinstance(size, bool)
-        or size <= 0
-        or size != int(size)
-    ):
+    headers = remote_weight_headers(repo_id)
+    if not headers:
         return None
-    return Weights(int(size), None, f"total_size of {INDEX_NAME}")
+    where = f"{repo_id} on the Hub"
+    return _summed((header_bytes(header, where) for header in headers), f"headers of {where}")
 
 
 def _from_parameters(spec: ModelSpec) -> Weights | None:
@@ -102,61 +153,38 @@ def _from_parameters(spec: ModelSpec) -> Weights | None:
     if spec.parameters is None or dtype is None or spec.quant_method is not None:
         return None
     amount = dtype.vectors_bytes(1, spec.parameters)
-    source = f"{spec.parameters:,} parameters in {dtype.name}"
-    return Weights(amount, {dtype.name: amount}, source)
+    return Weights(amount, {dtype.name: amount}, f"{spec.parameters:,} parameters in {dtype.name}")
 
 
-def _header_bytes(path: str) -> dict[str, int]:
-    """Bytes by format of one safetensors file."""
-    try:
-        with open(path, "rb") as file:
-            length = int.from_bytes(file.read(8), "little")
-            if not 2 <= length <= _HEADER_LIMIT or length > os.path.getsize(path) - 8:
-                raise InputError(f"is no safetensors file (header of {length:,} bytes)", where=path)
-            header = _parse(file.read(length), path)
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror}", where=path) from None
+def _summed(files: Iterable[Mapping[str, int]], source: str) -> Weights | None:
+    """All files together; None for files without a tensor."""
     total: dict[str, int] = {}
-    for name, tensor in header.items():
-        if name == "__metadata__":
-            continue
-        try:
-            begin, end = tensor["data_offsets"]
-            dtype = tensor["dtype"]
-            amount = end - begin
-        except (TypeError, KeyError, ValueError):
-            raise InputError(f"tensor {name!r} has no data_offsets or dtype", where=path) from None
-        if not isinstance(amount, int) or amount < 0 or not isinstance(dtype, str):
-            raise InputError(f"tensor {name!r} has impossible data_offsets", where=path)
-        label = _NAMES.get(dtype, dtype.lower())
-        total[label] = total.get(label, 0) + amount
-    return total
+    for by_dtype in files:
+        for name, amount in by_dtype.items():
+            total[name] = total.get(name, 0) + amount
+    return Weights(sum(total.values()), total, source) if total else None
+
+
+def _index(folder: str) -> str | None:
+    paths = (os.path.join(folder, name) for name in INDEX_NAMES)
+    return next((path for path in paths if os.path.isfile(path)), None)
 
 
 def _weight_map(index: str) -> dict[str, str]:
-    found = _json(index, _INDEX_LIMIT).get("weight_map")
+    found = _read_object(index).get("weight_map")
     if not isinstance(found, dict) or not all(isinstance(name, str) for name in found.values()):
         raise InputError("has no weight_map of tensor names to file names", where=index)
-    if any(os.path.basename(name) != name for name in found.values()):
-        raise InputError("names weight files outside its own folder", where=index)
+    outside = next((n for n in found.values() if os.path.basename(n) != n or n in ("", "..")), None)
+    if outside is not None:
+        raise InputError(f"names a weight file outside its own folder: {outside!r}", where=index)
     return found
 
 
-def _json(path: str, limit: int) -> dict[str, Any]:
+def _read_object(path: str) -> dict[str, object]:
     try:
-        if os.path.getsize(path) > limit:
-            raise InputError(f"is larger than {limit:,} bytes", where=path)
+        if os.path.getsize(path) > _INDEX_LIMIT:
+            raise InputError(f"is larger than {_INDEX_LIMIT:,} bytes", where=path)
         with open(path, "rb") as file:
-            return _parse(file.read(), path)
+            return parse_object(file.read(), path)
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}", where=path) from None
-
-
-def _parse(data: bytes, path: str) -> dict[str, Any]:
-    try:
-        found = json.loads(data)
-    except (ValueError, RecursionError):
-        raise InputError("is not valid JSON", where=path) from None
-    if not isinstance(found, dict):
-        raise InputError("is not a JSON object", where=path)
-    return found
