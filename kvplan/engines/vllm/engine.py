@@ -7,9 +7,9 @@ from typing import Any
 
 from kvplan.engines.layout import CacheLayout, Provenance, RankLayout, Tensor
 from kvplan.engines.request import Request
+from kvplan.engines.vllm.argline import split_engine_args
 from kvplan.engines.vllm.asked import settled
 from kvplan.engines.vllm.capacity import Plan, capacity_of, plan_pool
-from kvplan.engines.vllm.flags import split_engine_args
 from kvplan.engines.vllm.planning import FindModel, Prepared, prepare
 from kvplan.engines.vllm.reasons import reasons_of
 from kvplan.engines.vllm.refusal import Refused
@@ -49,7 +49,7 @@ class VllmEngine:
         self._find_model = find_model
 
     def split_args(self, text: str) -> dict[str, str]:
-        """`--engine-args` as options; see `flags.split_engine_args`.
+        """`--engine-args` as options; see `argline`.
 
         Raises:
             UsageError: a flag that is not in the table, or without its value.

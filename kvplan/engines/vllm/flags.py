@@ -1,8 +1,8 @@
 """vLLM's options that matter to its KV cache: one table, and the readers of it.
 
 A flag has a name (as in vLLM's configuration), the spellings its command line takes, a type with
-vLLM's own reading rules, and a default. The table reads `Request.options`, a string of
-`--engine-args`, and later deployment files; environment variables stand in it like flags.
+vLLM's own reading rules, and a default. The table reads `Request.options`, a line of flags
+(`argline`), and later deployment files; environment variables stand in it like flags.
 
 vLLM's lengths: `32k` is 32,000 and `32K` is 32,768; only the small letters take decimals
 (vllm 0.33.0, utils/argparse_utils.py human_readable_int).
@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import re
-import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -22,7 +21,7 @@ from kvplan.errors import UsageError
 
 _DECIMAL = {"k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 _BINARY = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
-_TRUE, _FALSE = ("true", "1", "yes", "on", ""), ("false", "0", "no", "off")
+TRUE, FALSE = ("true", "1", "yes", "on", ""), ("false", "0", "no", "off")
 
 
 def human_int(text: str) -> int:
@@ -44,8 +43,8 @@ def length_or_auto(text: str) -> int:
 
 def _boolean(text: str) -> bool:
     word = text.strip().lower()
-    if word in _TRUE or word in _FALSE:
-        return word in _TRUE
+    if word in TRUE or word in FALSE:
+        return word in TRUE
     raise ValueError(text)
 
 
@@ -85,6 +84,11 @@ class Flag:
     def is_switch(self) -> bool:
         """True for a flag that needs no value on the command line."""
         return self.read is _boolean
+
+    @property
+    def is_mapping(self) -> bool:
+        """True for a flag that takes a JSON object."""
+        return self.read is _mapping
 
     @property
     def is_list(self) -> bool:
@@ -189,56 +193,15 @@ def read_options(options: Mapping[str, str]) -> dict[str, Any]:
     for name, text in options.items():
         found = find_flag(name)
         if found is None:
-            raise _unknown(name)
+            raise unknown(name)
         flag, positive = found
         value = flag.parse(text)
         values[flag.name] = value if positive else not value
     return values
 
 
-def split_engine_args(text: str) -> dict[str, str]:
-    """`--engine-args` as options: `--max-num-seqs 64 --no-enable-prefix-caching` and the like.
-
-    Raises:
-        UsageError: a flag that is not in the table, a missing value, a stray word.
-    """
-    try:
-        words = shlex.split(text)
-    except ValueError as error:
-        raise UsageError(f"engine arguments {text!r} cannot be split: {error}") from error
-    options: dict[str, str] = {}
-    index = 0
-    while index < len(words):
-        word, _, joined = words[index].partition("=")
-        index += 1
-        if not word.startswith("-"):
-            raise UsageError(f"engine argument {word!r} follows no flag")
-        found = find_flag(word)
-        if found is None:
-            raise _unknown(word)
-        flag, positive = found
-        following: list[str] = []
-        while index < len(words) and not joined and not _is_flag(words[index]):
-            if following and not flag.is_list:
-                break
-            if flag.is_switch and words[index].lower() not in _TRUE + _FALSE:
-                break
-            following.append(words[index])
-            index += 1
-        value = joined or " ".join(following)
-        if not value and not flag.is_switch:
-            raise UsageError(f"engine argument {word} lacks its value")
-        if flag.is_switch:
-            value = "true" if flag.parse(value or "true") is positive else "false"
-        options[flag.name] = value
-    return options
-
-
-def _is_flag(word: str) -> bool:
-    return word.startswith("-") and re.fullmatch(r"-\d+(\.\d+)?", word) is None
-
-
-def _unknown(name: str) -> UsageError:
+def unknown(name: str) -> UsageError:
+    """The error for an option that is not in the table, with the nearest names."""
     known = [spelling for flag in TABLE for spelling in (flag.name, *flag.spellings)]
     close = get_close_matches(name, known, 3)
     return UsageError(

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from kvplan.engines.request import Request
+from kvplan.engines.vllm.argline import split_engine_args
 from kvplan.engines.vllm.asked import settled
-from kvplan.engines.vllm.flags import TABLE, human_int, read_options, split_engine_args
+from kvplan.engines.vllm.flags import TABLE, human_int, read_options
 from kvplan.engines.vllm.settings import read_settings
 from kvplan.engines.vllm.versions import rules_of
 from kvplan.errors import UsageError
@@ -162,3 +163,16 @@ def test_k_and_v_have_one_format() -> None:
     """vLLM has one --kv-cache-dtype."""
     with pytest.raises(UsageError, match="one format"):
         read_settings(Request(dtype_k="q8_0"), RULES)
+
+
+def test_json_values_given_key_by_key() -> None:
+    """`--speculative-config.method mtp` and so on are one JSON object."""
+    line = "-sc.method mtp --speculative-config.num_speculative_tokens 2 --block-size=32"
+    options = split_engine_args(line)
+    assert read_options(options)["speculative_config"] == {
+        "method": "mtp",
+        "num_speculative_tokens": 2,
+    }
+    assert options["block_size"] == "32"
+    with pytest.raises(UsageError, match="block_size has no parts"):
+        split_engine_args("--block-size.x 3")
