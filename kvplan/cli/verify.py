@@ -80,6 +80,11 @@ def _verify(values: Values, *, rank: int) -> int:
     )
     if rank == 0:
         emit("verify", found, values)
+    elif not found.ok:
+        # rank 0 has the report, unless it is the one that is gone
+        for check in found.checks:
+            if check.ok is False:
+                print(f"kvplan verify: rank {rank}: {check.name}: {check.why}", file=sys.stderr)
     return 0 if found.ok else 1
 
 

@@ -54,7 +54,7 @@ class LogicalEngine:
         """The tensors of the logical cache, divided among the ranks.
 
         Raises:
-            UsageError: a version, which the formula has not; decode context parallelism; a missing fact.
+            UsageError: a version, decode context parallelism, or a missing fact.
         """
         if version:
             raise UsageError(f"logical has no versions, so {version!r} is none of them")
@@ -135,14 +135,15 @@ def _rows(name: str, lead: tuple[int, int], heads: int, vectors: _Vectors) -> It
     element = _ELEMENTS.get(dtype.name)
     if element is not None:
         # a single vector per token needs no dimension for it
-        shape = (*lead, dim) if vectors.name == "latent" else (*lead, heads, dim)
+        single = vectors.name == "latent"
+        shape: tuple[int, ...] = (*lead, dim) if single else (*lead, heads, dim)
         yield Tensor(name, shape, element, prod(shape) * dtype.block_bytes)
     else:
         row = -(-heads * dim // dtype.block_elements) * dtype.block_bytes
         yield Tensor(name, (*lead, row), _BYTES, prod(lead) * row)
     if dtype.vector_bytes:
-        shape = (*lead, heads)
-        yield Tensor(name + "_scale", shape, _SCALE, prod(shape) * _SCALE_BYTES)
+        scales = (*lead, heads)
+        yield Tensor(name + "_scale", scales, _SCALE, prod(scales) * _SCALE_BYTES)
 
 
 def _fixed(

@@ -1,9 +1,9 @@
 """How ranks divide a logical cache: nothing twice, nothing left out.
 
-Data parallel replicas divide the sequences, pipeline stages the layers. Tensor parallel ranks divide
-the heads where that comes out even, else the tokens (a latent has no heads, and one head is shared
-by all); a state without tokens is divided by heads or channels, or lies on one rank, in turn by layer.
-The sum over ranks is therefore always the whole; an engine replicates instead where it must.
+Data parallel replicas divide the sequences, pipeline stages the layers. Tensor parallel ranks
+divide the heads where that comes out even, else the tokens (a latent has no heads, and one head is
+shared by all); a state without tokens is divided by heads or channels, or lies on one rank, in turn
+by layer. The sum over ranks is therefore always the whole; an engine replicates where it must.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """What a verification says: checks, each a prediction beside a measurement.
 
 A check is `ok`, has failed (`ok` False), or could not be decided (`ok` None): the device does not
-report the figure, or nothing predicts it. A check that could not be decided never counts as agreement,
-and its `why` says what stood in the way. Bytes are integers.
+report the figure, or nothing predicts it. What could not be decided never counts as agreement, and
+its `why` says what stood in the way. Bytes are integers.
 
-Every part of `verify` answers in checks, so all of them end in one table and one exit code:
-`measure` (memory), `decode` (the proof that the layout works), `running` (a running engine's figures).
+Every part of `verify` answers in checks, so all of them end in one table and one exit code: memory
+(`devices`), the proof that the layout works (`decode`), a running engine's figures (`running`).
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class Verification:
     """The answer of `kvplan verify`.
 
     Attributes:
-        size: the prediction, as `size` gives it.
+        size: the prediction, as `size` gives it; None when a running engine's model is not known.
         layout: the tensors that were allocated; None when nothing was (a running engine).
         device: the device of the first rank.
         checks: over all ranks: sums of bytes, and what belongs to no single rank.
@@ -117,7 +117,7 @@ class Verification:
         notes: what the reader should know: a smaller cache was allocated, ...
     """
 
-    size: SizeResult
+    size: SizeResult | None
     layout: CacheLayout | None
     device: Mapping[str, Any]
     checks: tuple[Check, ...]

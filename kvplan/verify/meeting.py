@@ -15,17 +15,22 @@ from typing import Any
 
 from kvplan.verify.world import World
 
-ARRIVAL_SECONDS = 120.0  # until every rank has started python and imported torch
+# Until every rank has started python and imported torch. torchrun notices at once when one dies,
+# so under it a slow disk is the likelier reason; without it nobody else would ever say so.
+_ARRIVAL_UNDER_TORCHRUN = 120.0
+_ARRIVAL = 25.0
 SILENCE_SECONDS = 12.0  # a rank whose heartbeat stands still that long is gone
 _BEAT_SECONDS = 1.0
 _LOOK_SECONDS = 0.05
 
 
-class RankLost(Exception):
-    """Ranks that do not answer any more."""
+_NO_STORE = "the process that hosts the meeting place of the ranks is gone"
 
-    def __init__(self, ranks: Iterable[int], why: str) -> None:
-        self.ranks = tuple(ranks)
+
+class RankLost(Exception):
+    """Ranks do not answer any more; `why` says which, and since when."""
+
+    def __init__(self, why: str) -> None:
         self.why = why
         super().__init__(why)
 
@@ -44,25 +49,33 @@ class Meeting:
     def __init__(self, distributed: Any, world: World) -> None:
         self.world = world
         self._distributed = distributed
-        limit = timedelta(seconds=ARRIVAL_SECONDS)
+        launched = distributed.is_torchelastic_launched()
+        self.arrival_seconds = _ARRIVAL_UNDER_TORCHRUN if launched else _ARRIVAL
+        limit = timedelta(seconds=self.arrival_seconds)
         self.store = in_thread(
             lambda: next(iter(distributed.rendezvous("env://", timeout=limit)))[0],
-            ARRIVAL_SECONDS,
-            "the meeting place of the ranks (MASTER_ADDR, MASTER_PORT) cannot be reached",
+            self.arrival_seconds,
+            "the ranks could not meet at MASTER_ADDR:MASTER_PORT, or one never started",
         )
         self._ended = threading.Event()
         threading.Thread(target=self._beat, daemon=True).start()
 
     def say(self, topic: str, text: str = "") -> None:
         """Tell all ranks something, once per topic."""
-        self.store.set(self._key(topic, self.world.rank), text)
+        try:
+            self.store.set(self._key(topic, self.world.rank), text)
+        except RuntimeError:
+            raise RankLost(_NO_STORE) from None
 
     def heard(self, topic: str, rank: int) -> str | None:
         """What a rank said, None while it has not."""
         key = self._key(topic, rank)
-        if not self.store.check([key]):
-            return None
-        found: bytes = self.store.get(key)
+        try:
+            if not self.store.check([key]):
+                return None
+            found: bytes = self.store.get(key)
+        except RuntimeError:
+            raise RankLost(_NO_STORE) from None
         return found.decode()
 
     def hear_all(self, topic: str, seconds: float | None = None) -> list[str]:
@@ -80,12 +93,8 @@ class Meeting:
                 return [text for text in said if text is not None]
             watch.look(missing)
             if seconds is not None and time.monotonic() - started > seconds:
-                raise RankLost(missing, f"no answer within {seconds:.0f} s")
+                raise RankLost(f"no answer of rank {missing[0]} within {seconds:.0f} s")
             time.sleep(_LOOK_SECONDS)
-
-    def beat_of(self, rank: int) -> str | None:
-        """The rank's last heartbeat."""
-        return self.heard("beat", rank)
 
     def end(self) -> None:
         """Stop the heartbeat."""
@@ -97,7 +106,7 @@ class Meeting:
             count += 1
             try:
                 self.say("beat", str(count))
-            except RuntimeError:  # the meeting place is gone; whoever waits will notice
+            except RankLost:  # whoever waits will notice too
                 return
             self._ended.wait(_BEAT_SECONDS)
 
@@ -117,13 +126,13 @@ class _Watch:
     def look(self, ranks: Iterable[int]) -> None:
         now = time.monotonic()
         for rank in ranks:
-            beat = self._meeting.beat_of(rank)
+            beat = self._meeting.heard("beat", rank)
             if rank not in self._last or self._last[rank][0] != beat:
                 self._last[rank] = (beat, now)
-            allowed = ARRIVAL_SECONDS if beat is None else SILENCE_SECONDS
+            allowed = self._meeting.arrival_seconds if beat is None else SILENCE_SECONDS
             if now - self._last[rank][1] > allowed:
-                why = "never arrived" if beat is None else f"silent for {SILENCE_SECONDS:.0f} s"
-                raise RankLost([rank], why)
+                why = "never arrived" if beat is None else "has gone silent"
+                raise RankLost(f"rank {rank} {why} ({allowed:.0f} s)")
 
 
 def in_thread(work: Callable[[], Any], seconds: float, otherwise: str) -> Any:
@@ -138,7 +147,7 @@ def in_thread(work: Callable[[], Any], seconds: float, otherwise: str) -> Any:
     def run() -> None:
         try:
             done.append(work())
-        except Exception as error:  # noqa: BLE001  (whatever torch raises is told to the caller)
+        except Exception as error:  # whatever torch raises is told to the caller
             failed.append(error)
 
     thread = threading.Thread(target=run, daemon=True)
@@ -149,4 +158,4 @@ def in_thread(work: Callable[[], Any], seconds: float, otherwise: str) -> Any:
     if done:
         return done[0]
     said = str(failed[0]).splitlines()[0] if failed and str(failed[0]) else "no answer"
-    raise RankLost((), f"{otherwise}: {said}")
+    raise RankLost(f"{otherwise}: {said}")

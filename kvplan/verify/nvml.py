@@ -7,9 +7,10 @@ explains a gap, no check depends on it.
 from __future__ import annotations
 
 import ctypes
+import os
 from typing import Any
 
-_LIBRARIES = ("libnvidia-ml.so.1", "nvml.dll")
+_LIBRARY = "nvml.dll" if os.name == "nt" else "libnvidia-ml.so.1"
 _SUCCESS, _MORE = 0, 7  # NVML_SUCCESS, NVML_ERROR_INSUFFICIENT_SIZE: the count is set all the same
 
 
@@ -40,12 +41,10 @@ def read_nvml(uuid: str) -> dict[str, int] | None:
 
 
 def _load() -> Any:
-    for name in _LIBRARIES:
-        try:
-            return ctypes.CDLL(name)
-        except OSError:
-            continue
-    return None
+    try:
+        return ctypes.CDLL(_LIBRARY)
+    except OSError:
+        return None
 
 
 def _read(library: Any, uuid: str) -> dict[str, int] | None:

@@ -83,10 +83,13 @@ def together(
         reports = _gather(torch, meeting, device, own[0])
         _part(meeting)
     except RankLost as lost:
-        return own, _lost(world, lost.ranks, lost.why, len(own))
+        return own, _lost(world, lost.why, len(own))
     except Stopped:
         gone = _without_last_words(meeting) if meeting is not None else ()
-        return own, _lost(world, gone, "ended by the launcher before all had finished", len(own))
+        said = f"{_named(gone)} gone (killed, or out of memory?), and " if gone else ""
+        return own, _lost(
+            world, f"{said}the launcher ended this rank before all were done", len(own)
+        )
     finally:
         if meeting is not None:
             meeting.end()
@@ -153,7 +156,7 @@ def _part(meeting: Meeting) -> None:
 def _without_last_words(meeting: Meeting) -> Sequence[int]:
     """Ranks that, unlike those that were asked to end, say nothing any more."""
     others = set(range(meeting.world.size)) - {meeting.world.rank}
-    with suppress(RuntimeError):
+    with suppress(RankLost):
         meeting.say("stopped")
         deadline = time.monotonic() + _LAST_WORDS_SECONDS
         while others and time.monotonic() < deadline:
@@ -162,8 +165,11 @@ def _without_last_words(meeting: Meeting) -> Sequence[int]:
     return sorted(others)
 
 
-def _lost(world: World, ranks: Sequence[int], why: str, reports: int) -> Check:
-    who = f"rank {', '.join(map(str, ranks))}: " if ranks else ""
+def _named(ranks: Sequence[int]) -> str:
+    return f"rank {ranks[0]} is" if len(ranks) == 1 else f"ranks {', '.join(map(str, ranks))} are"
+
+
+def _lost(world: World, why: str, reports: int) -> Check:
     return Check(
         name="ranks",
         predicted=world.size,
@@ -171,6 +177,6 @@ def _lost(world: World, ranks: Sequence[int], why: str, reports: int) -> Check:
         difference=reports - world.size,
         tolerance=0,
         ok=False,
-        why=f"{who}{why}; killed, or out of memory? Everything on this rank was freed",
+        why=f"{why}; everything on this rank was freed",
         unit="ranks",
     )

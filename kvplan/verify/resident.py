@@ -1,7 +1,7 @@
 """Resident memory as Linux counts it: for chosen address ranges, and for the whole process.
 
 `/proc/self/smaps` walks the page tables, so its figures are exact, unlike the counters of
-`/proc/self/statm`, which newer kernels batch per CPU. A page counts when it is in memory or in swap.
+`/proc/self/statm`, which newer kernels batch per CPU. A page counts in memory and in swap alike.
 """
 
 from __future__ import annotations

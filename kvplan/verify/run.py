@@ -27,7 +27,7 @@ from kvplan.verify.scale import scaled
 from kvplan.verify.torch_module import need_torch
 from kvplan.verify.world import World, world_of
 
-#: Opens a progress bar: (bytes in all, what is done) -> a context with the function that advances it.
+#: Opens a progress bar: (bytes in all, what is done) -> a context with the function to advance it.
 OpenProgress = Callable[[int, str], AbstractContextManager[Advance]]
 
 
@@ -81,8 +81,11 @@ def verify(
     """
     limits = limits or Limits()
     layout = _layout(model, request, engine)
-    torch = need_torch()
     world = world_of(os.environ)
+    if world is not None:
+        # a rank that is gone is reported below; torch would add a stack trace of its own
+        os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "FATAL")
+    torch = need_torch()
     if world is not None and world.size != len(layout.ranks):
         raise UsageError(
             f"{world.size} processes were started, but the layout has {len(layout.ranks)} ranks",

@@ -1,8 +1,8 @@
 """Look before allocating: a cache that would not leave a margin free is refused, not tried.
 
-On a host that others use too, the margin is what they keep. On a CPU host running out would make the
-kernel end processes, so there the refusal is final; on an accelerator it can be waived, and running
-out is then a result.
+On a host that others use too, the margin is what they keep. On a CPU host running out would make
+the kernel end processes, so there the refusal is final; on an accelerator it can be waived, and
+running out is then a result.
 """
 
 from __future__ import annotations

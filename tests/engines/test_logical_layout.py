@@ -1,4 +1,4 @@
-"""The logical cache as tensors: the same bytes as the formula, whatever the model and the format."""
+"""The logical cache as tensors: the bytes of the formula, whatever the model and the format."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def model(*states: object, layers: int = 1, **fields: object) -> ModelSpec:
 
 
 def holds(found: CacheLayout, spec: ModelSpec, request: Request) -> None:
-    """Every tensor's bytes follow from its shape, and all of them together are the logical bytes."""
+    """Tensors have the bytes of their shapes, and together those of the logical cache."""
     for rank in found.ranks:
         names = [tensor.name for tensor in rank.tensors]
         assert len(names) == len(set(names))

@@ -153,7 +153,7 @@ def _notes(before: State, during: State, nvml: dict[str, int] | None) -> tuple[s
     """Where the device's memory is, from the driver's and from NVML's point of view."""
     others = before.total - before.free - before.reserved
     notes = [
-        f"driver view (mem_get_info): {during.total - during.free:,} B of {during.total:,} B in use,"
+        f"driver view (mem_get_info): {during.total - during.free:,} B of {during.total:,} B used,"
         f" of which {during.reserved:,} B reserved by torch and {others:,} B held before:"
         " the CUDA context, other processes"
     ]

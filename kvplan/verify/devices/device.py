@@ -1,4 +1,4 @@
-"""What every device offers: room to look at first, a price, and a measurement that leaves nothing."""
+"""What every device offers: its room, a price, and a measurement that leaves nothing behind."""
 
 from __future__ import annotations
 

@@ -77,13 +77,7 @@ def forecast(
         total_bytes=ROOMY_BYTES if total_bytes is None else total_bytes,
         other_bytes=other_bytes,
     )
-    fails_at = None
-    for index, size in enumerate(sizes):
-        try:
-            allocator.malloc(size)
-        except OutOfDeviceMemory:
-            fails_at = index
-            break
+    fails_at = _allocate(allocator, sizes)
     stats = allocator.stats
     return Forecast(
         requested=stats.requested.current,
@@ -94,3 +88,15 @@ def forecast(
         reserved_peak=stats.reserved.peak,
         fails_at=fails_at,
     )
+
+
+def _allocate(allocator: CachingAllocator, sizes: Sequence[int]) -> int | None:
+    """Allocate in order; the index of the first that does not fit, None when all do."""
+    done = 0
+    try:
+        for size in sizes:
+            allocator.malloc(size)
+            done += 1
+    except OutOfDeviceMemory:
+        return done
+    return None
