@@ -33,7 +33,7 @@ COMMAND = Command(
     run,
     Argument("name", "a model to show", "NAME", required=False),
     (
-        Option("family", "only this family", "NAME"),
+        Option("family", "only families that begin with this", "NAME"),
         Option("attention", "only models with this in their attention: mla, sliding", "LABEL"),
         Option("search", "only models with this text in a name", "TEXT"),
         SPECS,

@@ -19,7 +19,7 @@ def list_models(
     """The specs that match every given filter, by name.
 
     Args:
-        family: the family's name, in any case.
+        family: how the family's name begins, in any case: `llama`, `llama-3`.
         attention: a part of the attention label: `mla`, `sliding`, `hybrid-mamba`.
         search: text in the name, an alias or a Hugging Face id, in any case.
         specs: folders of the user's own specs; None reads KVPLAN_SPECS.
@@ -33,7 +33,7 @@ def list_models(
         if entry.name in seen:  # the user's own hides the catalogue's, whether it matches or not
             continue
         seen.add(entry.name)
-        if family is not None and entry.text("family").lower() != family.lower():
+        if family is not None and not entry.text("family").lower().startswith(family.lower()):
             continue
         if search is not None and not any(search.lower() in name.lower() for name in entry.names()):
             continue
