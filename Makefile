@@ -26,6 +26,7 @@ test: dev
 
 bench: dev  ## start-up against the bare imports, and engine plans per second
 	$(BIN)/python -m tests.bench.startup
+	$(BIN)/python -m tests.bench.vllm
 
 catalogue: dev  ## compile model_specs/ again after editing it
 	$(BIN)/python -m kvplan.spec.index
