@@ -1,6 +1,7 @@
 """How many vLLM plans a second kvplan makes: `python -m tests.bench.vllm`.
 
-Time of planning the committed cases one after the other; specs are read beforehand. Prints the best of the rounds and the slowest single case of that round.
+Time of planning the committed cases one after the other; specs are read beforehand. Prints the best
+of the rounds and the slowest single case of that round.
 """
 
 from __future__ import annotations
