@@ -37,6 +37,7 @@ def run(values: Values) -> int:
                     request=request,
                     engine=values["engine"],
                     weights=values["weights"],
+                    allow_network=values["allow_network"],
                     specs=specs,
                 )
             )

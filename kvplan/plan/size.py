@@ -55,6 +55,7 @@ def size(
     engine: str = LOGICAL,
     request: Request | None = None,
     weights: bool = False,
+    allow_network: bool = False,
     specs: Sequence[str] | None = None,
 ) -> SizeResult:
     """How many bytes a model's cache takes.
@@ -67,6 +68,7 @@ def size(
         engine: `logical`, or an engine's name, `vllm` or `vllm@0.33.0`.
         request: a whole request, instead of ctx, batch and dtype.
         weights: look up the bytes of the weights too.
+        allow_network: ask the Hugging Face Hub for what is not here.
         specs: folders of the user's own specs.
 
     Raises:
@@ -76,7 +78,7 @@ def size(
     549755813888
     """
     if isinstance(model, str):
-        model = load_model(model, specs=specs)
+        model = load_model(model, specs=specs, allow_network=allow_network)
     elif isinstance(model, ModelSpec):
         model = LoadedModel(model, model.source or "")
     asked = request or Request(ctx=ctx, batch=batch, dtype=dtype)
@@ -94,7 +96,7 @@ def size(
     if weights:
         from kvplan.importers.weights import weights_of
 
-        found_weights = weights_of(model.spec, model.origin)
+        found_weights = weights_of(model.spec, model.origin, allow_network=allow_network)
         if found_weights is None:
             message = (
                 f"nothing says how large the weights of {model.spec.name} are: no safetensors file,"
