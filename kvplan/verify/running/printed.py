@@ -1,0 +1,48 @@
+"""A number as something printed it: rounded, so that a range of true values prints the same."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Printed:
+    """A printed number.
+
+    Attributes:
+        value: as printed, in its unit.
+        step: one unit in its last place; 0 for a count that is printed in full.
+        line: where it stood, counted from 1.
+    """
+
+    value: float
+    step: float
+    line: int
+
+    @property
+    def low(self) -> float:
+        """The smallest true value that prints so."""
+        return self.value - self.step / 2
+
+    @property
+    def high(self) -> float:
+        """The largest true value that prints so."""
+        return self.value + self.step / 2
+
+    def scaled(self, factor: int) -> Printed:
+        """The same number in a smaller unit."""
+        return Printed(self.value * factor, self.step * factor, self.line)
+
+
+def read_printed(text: str, line: int, *, decimals: int | None = None) -> Printed:
+    """A number out of a line: `1,234` is a count, `3.81` has two decimals.
+
+    Args:
+        text: the digits.
+        line: where they stood.
+        decimals: decimals the writer rounds to, where it drops trailing zeros (`2.4` for 2.40).
+    """
+    plain = text.replace(",", "")
+    shown = len(plain.partition(".")[2])
+    places = shown if decimals is None else max(shown, decimals)
+    return Printed(float(plain), 10.0**-places if places else 0.0, line)
