@@ -9,14 +9,13 @@
     +-- MissingDependencyError      an optional package that the asked-for command needs
 
 "Does not fit", "does not agree" and "unknown" are results, not errors: they never appear here.
-A message is one sentence without a period; `where` is `file:line:column`, `hint` says what would fix it.
-What was given is quoted in a message, so each part is cut at a length that still reads.
+A message is one sentence without a period; `where` is `file:line:column`, `hint` says what would
+fix it. What was given is quoted in a message, so each part is cut at a length that still reads.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-
 
 _LONGEST = 400
 

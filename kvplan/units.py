@@ -6,8 +6,8 @@ Conventions, stated here once:
 * `k`, `m`, `g` behind a token count are binary, in either case: `128k` is 131,072 tokens.
 * Reports print binary units (1 GiB = 1024^3 bytes) with two decimals; token counts are printed in
   full with thousands separators.
-* Byte options take the unit in full: `GiB` is 1024^3, `GB` is 1000^3. A bare `G` is refused, because
-  tools disagree about it.
+* Byte options take the unit in full: `GiB` is 1024^3, `GB` is 1000^3. A bare `G` is refused,
+  because tools disagree about it.
 """
 
 from __future__ import annotations

@@ -133,7 +133,7 @@ def test_every_format_names_its_source():
 def test_an_unknown_format_is_refused_with_the_known_ones(text):
     """`auto` is no format: it asks for the model's own."""
     assert find_dtype(text) is None
-    with pytest.raises(UsageError, match="--dtype-k .* is not a known cache format") as caught:
+    with pytest.raises(UsageError, match=r"--dtype-k .* is not a known cache format") as caught:
         parse_dtype(text, "--dtype-k")
 
     assert "bfloat16, fp8_e4m3" in caught.value.hint

@@ -1,7 +1,7 @@
 """What an engine allocates: the one shape that every engine's answer has.
 
-Arrows: (ModelSpec, Request) -> engine -> CacheLayout. `size` prints a CacheLayout, `verify` allocates
-its tensors, `fit` inverts it; none of them knows an engine.
+Arrows: (ModelSpec, Request) -> engine -> CacheLayout. `size` prints a CacheLayout, `verify`
+allocates its tensors, `fit` inverts it; none of them knows an engine.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ class Request(Record):
     pp: int = 1
     dp: int = 1
     dcp: int = 1
-    options: Mapping[str, str] = {}  # noqa: RUF012 - replaced, never changed
+    options: Mapping[str, str] = {}
 
     def __post_init__(self) -> None:
         for name in ("ctx", "batch", "encoder_tokens", "tp", "pp", "dp", "dcp"):
@@ -113,7 +113,8 @@ def cache_dtypes(spec: ModelSpec, request: Request) -> CacheDTypes:
         )
         if follows:
             raise UsageError(
-                f"{spec.name} does not say which format it runs in, and its convolution states follow it",
+                f"{spec.name} does not say which format it runs in, and its convolution states"
+                " follow it",
                 hint="write dtype in the spec",
             )
         own = k

@@ -71,7 +71,7 @@ class Catalogue:
         self._builtin = builtin_folder()
 
     def entries(self, *, holding: str = "") -> Iterator[Entry]:
-        """Every spec, the user's own first; those that surely do not hold a text may be left out."""
+        """Every spec, the user's own first; what surely does not hold a text may be left out."""
         for folder in (*self._own, self._builtin):
             for document in folder.documents(_plain(holding)):
                 yield Entry(document)

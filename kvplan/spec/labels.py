@@ -1,4 +1,4 @@
-"""The short label of a model's attention: `gqa+sliding`, `mla+sparse-indexer(DSA)`, `attention-free`.
+"""The short label of a model's attention: `gqa+sliding`, `mla+sparse-indexer(DSA)`, ...
 
 First what a KV head is shared by (mha: one query head; gqa: several; mqa: all; mla: a latent), then
 every other mechanism that shapes the cache, in a fixed order.

@@ -1,8 +1,9 @@
 """What a whole model keeps: its layers, each of a named kind, and the facts engines ask for.
 
 A `ModelSpec` names its layer kinds once (`kinds`) and lists one kind name per layer (`layers`), so
-runs of equal layers cost nothing to reason about: every sum is over kinds, weighted by their counts.
-`draft_layers` are the extra layers of a multi-token-prediction head; they count only when asked for.
+runs of equal layers cost nothing to reason about: every sum is over kinds, weighted by their
+counts. `draft_layers` are the extra layers of a multi-token-prediction head; they count only when
+asked for.
 """
 
 from __future__ import annotations

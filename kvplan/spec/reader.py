@@ -83,7 +83,7 @@ class _Reader:
             raise self.error(self.field_path(error.field), error.message) from None
 
     def field_path(self, name: str) -> Path_:
-        """The path of a field that the model complains about, `max_context` or `kinds.KIND.FIELD`."""
+        """The path of a field of the model, `max_context` or `kinds.KIND.FIELD`."""
         top, _, rest = name.partition(".")
         if not rest:
             return (top,)
@@ -102,7 +102,7 @@ class _Reader:
         if ("kinds" in data) == (PLAIN_KIND in data):
             raise self.error(
                 (),
-                "a spec has either `attention` (all layers alike) or `kinds`, and exactly one of them",
+                "a spec has either `attention` (all layers alike) or `kinds`, one of the two",
             )
         if PLAIN_KIND in data:
             return {PLAIN_KIND: self.states(data[PLAIN_KIND], (PLAIN_KIND,), default="full")}
@@ -181,7 +181,7 @@ class _Reader:
         if isinstance(count, bool) or not isinstance(count, int) or count < 1 or "of" not in entry:
             raise self.error(
                 (*path, "repeat"),
-                "a run of layers is neither a kind's name nor {repeat: a number above 0, of: kinds}",
+                "a run of layers is neither a kind's name nor {repeat: above 0, of: kinds}",
             )
         once = self.run(entry["of"], (*path, "of"), kinds, room)
         if count * len(once) > room:

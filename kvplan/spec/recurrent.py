@@ -1,8 +1,8 @@
 """States of fixed size: convolution columns and recurrent matrices, one entry whatever T.
 
 A convolution of kernel K needs the last K - 1 columns of its channels, kept in the model's own
-format. A recurrent matrix is float32 unless the spec names another format (`dtype`), because that is
-what the families' reference code accumulates in. No cache option (`--dtype`) changes either.
+format. A recurrent matrix is float32 unless the spec names another format (`dtype`), because that
+is what the families' reference code accumulates in. No cache option (`--dtype`) changes either.
 
 Sharding and padding differ by family, so each family is a type of its own that keeps the family's
 dimensions; `recurrent` is for one that has no type here.

@@ -27,7 +27,7 @@ def spec_schema() -> dict[str, Any]:
         "rope": {"$ref": "#/$defs/rope"},
         PLAIN_KIND: {
             **_one_or_more("plain_state"),
-            "description": "what every layer keeps, when all layers are alike; kind: full if not said",
+            "description": "what every layer keeps, when all are alike; kind: full if not said",
         },
         "kinds": {
             "type": "object",

@@ -19,7 +19,7 @@ is its description in the published JSON Schema.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 from kvplan.dtypes import CacheDTypes
 from kvplan.errors import SpecError
@@ -213,7 +213,7 @@ class LatentAttention(State):
 
 
 class CompressedLatent(State):
-    """DeepSeek V4: K = V = one shared vector per token in a small window, and per `ratio` tokens beyond."""
+    """DeepSeek V4: K = V = one vector per token in a window, and one per `ratio` tokens beyond."""
 
     kind: ClassVar[str] = "compressed_latent"
     trait: ClassVar[str] = "compressed-kv"

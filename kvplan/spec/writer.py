@@ -1,4 +1,4 @@
-"""A `ModelSpec` as a YAML text that a person can read and edit; reading it back gives the same model.
+"""A `ModelSpec` as a YAML text that a person can read and edit, and that reads back the same.
 
 Comments (where a fact came from) can be put behind every top-level key and every kind.
 """
@@ -60,7 +60,7 @@ def write_spec(
 
 
 def _is_plain(spec: ModelSpec) -> bool:
-    """Every layer is of the one kind that the short form calls `attention`, and it keeps something."""
+    """Every layer is of the one kind that the short form calls `attention` and keeps something."""
     only = set(spec.kinds) == {PLAIN_KIND} and set(spec.layers) == {PLAIN_KIND}
     return only and bool(spec.kinds[PLAIN_KIND])
 

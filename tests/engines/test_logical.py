@@ -207,7 +207,7 @@ def test_recurrent_states_are_the_fixed_part():
 
 
 def test_cross_attention_keeps_the_encoders_tokens():
-    """2 x 6 x 64 x 2 = 1,536 bytes for each of 1,500 encoder tokens: fixed, when the model fixes them."""
+    """2 x 6 x 64 x 2 = 1,536 bytes for each of 1,500 tokens: fixed, when the model fixes them."""
     spec = model((4, CrossAttention(kv_heads=6, head_dim=64)), encoder_tokens=1500)
     logical = logical_cache(spec, Request(ctx=10))
 

@@ -9,7 +9,10 @@ from kvplan.spec import catalogue as catalogue_module
 from kvplan.spec.index import SpecFolder
 
 FULL = "attention: {kv_heads: 1, head_dim: 8}"
-MLA = "attention: [{kind: latent, kv_lora_rank: 8, qk_rope_head_dim: 8}, {kind: indexer, head_dim: 8}]"
+MLA = (
+    "attention: [{kind: latent, kv_lora_rank: 8, qk_rope_head_dim: 8},"
+    " {kind: indexer, head_dim: 8}]"
+)
 
 
 @pytest.fixture(autouse=True)
@@ -23,7 +26,8 @@ def catalogue(tmp_path, monkeypatch):
         ("one", "numbers", FULL),
     ):
         (folder / f"{name}.yaml").write_text(
-            f"name: {name}\nhf_ids: [Maker/{name}-7B]\nfamily: {family}\nheads: 4\nlayers: 2\n{attention}\n"
+            f"name: {name}\nhf_ids: [Maker/{name}-7B]\nfamily: {family}\nheads: 4\nlayers: 2\n"
+            f"{attention}\n"
         )
     monkeypatch.setattr(catalogue_module, "builtin_folder", lambda: SpecFolder(str(folder)))
     return folder
@@ -56,7 +60,7 @@ def test_all_models_are_listed_by_name():
     ],
 )
 def test_every_filter_must_match(filters, found):
-    """Family: how its name begins; attention: the label or a part of it; search: any text in a name."""
+    """Family: how it begins; attention: the label or a part of it; search: a text in a name."""
     assert names(**filters) == found
 
 

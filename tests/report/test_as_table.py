@@ -43,7 +43,7 @@ kv_heads x 128 head_dim x 2 B) + 1 layer x 68,608 B state]
 
 
 def test_several_results_side_by_side(model):
-    """One line each; 1,088 + 1,088 bytes a token and layer in q8_0 (6 x 1,024 + 2 x 8,192 entries)."""
+    """One line each; in q8_0 an entry takes 2 x 16 blocks x 34 = 1,088 bytes."""
     results = [size(model, batch=2), size(model, batch=2, dtype="q8_0")]
 
     assert (

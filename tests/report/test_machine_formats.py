@@ -211,7 +211,8 @@ def test_size_as_markdown(model):
         "| model | dtype | ctx | batch | attention | logical_bytes | logical_bytes_per_sequence"
         " | logical_bytes_per_token | logical_fixed_bytes_per_sequence | engine | engine_version"
         " | allocated_bytes | weights_bytes | warnings |\n"
-        "| --- | --- | ---: | ---: | --- | ---: | ---: | ---: | ---: | --- | --- | --- | --- | --- |\n"
+        "| --- | --- | ---: | ---: | --- | ---: | ---: | ---: | ---: | --- | --- | ---"
+        " | --- | --- |\n"
         "| hybrid-9b | bfloat16 | 8,192 | 2 | gqa+sliding+hybrid-linear | 92,411,904 | 46,205,952"
         " | 4,096 | 68,608 | logical |  |  |  |  |\n"
     )

@@ -206,7 +206,7 @@ ROWS = [["a-long-name-that-stays-whole", "1,024", "7"], ["b", "2", "1,000,000"]]
     ],
 )
 def test_headings_wrap_first_then_columns_leave(width, lines, monkeypatch):
-    """28 + 10 + 9 cells and two gaps of 2 fit 51; with the heading wrapped 46; then rank 2 leaves."""
+    """28 + 10 + 9 cells and two gaps take 51; with the heading wrapped 46; then rank 2 leaves."""
     assert table(width, *COLUMNS, rows=ROWS, monkeypatch=monkeypatch) == lines
 
 

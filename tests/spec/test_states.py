@@ -177,7 +177,7 @@ def test_the_factors_of_an_entry_multiply_to_its_elements(state, entry, entries)
 @pytest.mark.parametrize("value", [0, -1, 2**50 + 1])
 def test_a_count_is_between_one_and_two_to_the_fifty(value):
     """The field is named, and the bound it breaks."""
-    with pytest.raises(FieldError, match="window is .*, it must be at (least 1|most 2)") as caught:
+    with pytest.raises(FieldError, match=r"window is .*, it must be at (least 1|most 2)") as caught:
         SlidingAttention(kv_heads=1, head_dim=64, window=value)
 
     assert caught.value.field == "window"
