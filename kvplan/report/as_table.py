@@ -101,10 +101,12 @@ def model(result: LoadedModel, *, to_file: bool) -> str:
 
 def _one(console: Console, result: SizeResult) -> None:
     spec, logical = result.model.spec, result.logical
+    layers = format_count(len(spec.layers), "layer")
+    if result.request.with_draft and spec.draft_layers:
+        layers += f" + {len(spec.draft_layers):,} of drafts"
     request = f"{format_count(logical.ctx, 'token')} x {format_count(logical.batch, 'sequence')}"
     console.print(
-        f"{spec.name}: {attention_label(spec)}, {format_count(len(spec.layers), 'layer')};"
-        f" {request}, {result.dtype_name}\n"
+        f"{spec.name}: {attention_label(spec)}, {layers}; {request}, {result.dtype_name}\n"
     )
     basis = "logical: what the model must keep"
     console.print(
@@ -196,8 +198,14 @@ def _side_by_side(console: Console, results: Sequence[SizeResult]) -> None:
     ]
     if any(result.allocated for result in results):
         columns.insert(5, (Column("allocated", "right"), _allocated_cell))
+    if any(result.weights for result in results):
+        columns.append((Column("weights", "right"), _weights_cell))
     rows = [[cell(result) for _, cell in columns] for result in results]
     print_table(console, [column for column, _ in columns], rows)
+
+
+def _weights_cell(result: SizeResult) -> str:
+    return format_bytes(result.weights.bytes) if result.weights else "?"
 
 
 def _allocated_cell(result: SizeResult) -> str:

@@ -87,6 +87,8 @@ def size_facts(result: SizeResult, *, per_layer: bool = False) -> dict[str, Any]
             "by_dtype": dict(result.weights.by_dtype) if result.weights.by_dtype else None,
             "source": result.weights.source,
         }
+    elif any(warning.id == "weights-unknown" for warning in result.warnings):
+        facts["weights"] = None  # asked for
     if per_layer:
         facts["layers"] = layer_facts(result)
     return facts
