@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kvplan.cli.options import Values
+from kvplan.dtypes import find_dtype
 from kvplan.engines.request import Request
 from kvplan.errors import UsageError
 from kvplan.units import parse_count, parse_tokens
@@ -52,4 +53,7 @@ def dtypes_from(values: Values) -> list[str]:
     names = [name.strip() for name in values["dtype"].split(",")]
     if not all(names):
         raise UsageError(f"--dtype {values['dtype']!r} has an empty entry")
-    return list(dict.fromkeys(names))
+    unique: dict[object, str] = {}
+    for name in names:
+        unique.setdefault(find_dtype(name) or name, name)  # bf16 and bfloat16 are one
+    return list(unique.values())

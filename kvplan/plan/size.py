@@ -100,7 +100,8 @@ def size(
         if found_weights is None:
             message = (
                 f"nothing says how large the weights of {model.spec.name} are: no safetensors file,"
-                " index or GGUF beside it, and no parameters and dtype of unquantised weights in its spec"
+                " index or GGUF beside it, and no parameters and dtype of unquantised weights in"
+                " its spec"
             )
             warnings.append(Notice("weights-unknown", message))
     return SizeResult(model, asked, logical, allocated, tuple(warnings), found_weights)
@@ -126,6 +127,9 @@ def _warnings(
         if reason:
             found.append(Notice("unsupported-dtype", f"{spec.name} in {dtype.name}: {reason}"))
     found += _uneven_blocks(spec, logical)
+    if request.with_draft and not spec.draft_layers:
+        message = f"the spec of {spec.name} has no layers of multi-token prediction to count"
+        found.append(Notice("no-draft-layers", message))
     assumed = request.encoder_tokens is None and spec.encoder_tokens is None
     if assumed and any(isinstance(state, CrossAttention) for state in spec.states()):
         found.append(

@@ -172,8 +172,10 @@ def _allocated(console: Console, result: SizeResult) -> None:
             f"{'':14}one request: {figures['request_blocks']:,} blocks of {widest:,} bytes"
             f" = {needed:,} ({format_bytes(needed)})"
         )
+    from rich.padding import Padding
+
     for reason in layout.reasons:
-        console.print(f"{'':14}{reason}")
+        console.print(Padding(reason, (0, 0, 0, 14)))
 
 
 def _side_by_side(console: Console, results: Sequence[SizeResult]) -> None:

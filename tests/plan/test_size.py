@@ -149,6 +149,18 @@ def test_blocks_are_held_against_the_vector_they_store():
     assert warnings(spec, request=Request(dtype_k="q8_0")) == {}
 
 
+def test_draft_layers_that_are_not_there_are_a_warning():
+    """The figure is the same as without the option, and says so."""
+    spec = tiny()
+    drafted = spec.replaced(draft_layers=("attention",))
+
+    assert warnings(spec, request=Request(with_draft=True)) == {
+        "no-draft-layers": "the spec of tiny has no layers of multi-token prediction to count"
+    }
+    assert warnings(drafted, request=Request(with_draft=True)) == {}
+    assert size(drafted, request=Request(with_draft=True)).logical.bytes == 153600  # 3 layers
+
+
 def test_a_latent_is_no_head():
     """One vector of 576 per token: nothing has to divide it evenly."""
     spec = tiny(LatentAttention(kv_lora_rank=500, qk_rope_head_dim=64))

@@ -56,6 +56,15 @@ hybrid-9b  q8_0       8,192          2  46.88 MiB     23.44 MiB        2.12 KiB 
     )
 
 
+def test_draft_layers_are_named_when_they_count(model):
+    """One more full layer."""
+    spec = model.spec.replaced(draft_layers=("global",))
+    text = as_table.size([size(spec, request=Request(with_draft=True))], to_file=True)
+
+    assert text.startswith("hybrid-9b: gqa+sliding+hybrid-linear, 9 layers + 1 of drafts; 8,192")
+    assert "\nfull                  3    8,192" in text
+
+
 def test_layers_one_by_one(model):
     """Each layer's kind, what it keeps and its bytes of one sequence."""
     text = as_table.size([size(model)], to_file=True, per_layer=True)
