@@ -22,6 +22,7 @@ from kvplan.cli.options import (
 )
 
 if TYPE_CHECKING:
+    from kvplan.engines.request import Request
     from kvplan.verify.run import Limits
 
 
@@ -30,6 +31,8 @@ def run(values: Values) -> int:
     from kvplan.verify.world import world_of
 
     world = world_of(os.environ)
+    # What runs out or goes away is reported below; torch would add warnings and stack traces.
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR" if world is None else "FATAL")
     if world is None:
         return _verify(values, rank=0)
     from kvplan.errors import KvplanError
@@ -67,10 +70,15 @@ def _verify(values: Values, *, rank: int) -> int:
     specs = values["specs"] or None
     engine = values["engine"]
     options = options_from(values, engine)
+    request = request_from(values, dtype=dtypes[0], options=options)
+    if values["engine_log"] is not None or values["metrics"] is not None:
+        return _running(values, request)
+    if values["model"] is None:
+        raise UsageError("which MODEL?", hint="only --engine-log and --metrics can do without")
     model = load_model(values["model"], specs=specs, allow_network=values["allow_network"])
     found = verify(
         model,
-        request=request_from(values, dtype=dtypes[0], options=options),
+        request=request,
         engine=engine,
         device=values["device"],
         limits=_limits(values),
@@ -85,6 +93,24 @@ def _verify(values: Values, *, rank: int) -> int:
         for check in found.checks:
             if check.ok is False:
                 print(f"kvplan verify: rank {rank}: {check.name}: {check.why}", file=sys.stderr)
+    return 0 if found.ok else 1
+
+
+def _running(values: Values, request: Request) -> int:
+    """Hold a running engine's own figures against the rules; nothing is allocated."""
+    from kvplan.report.write import emit
+    from kvplan.verify.running.verify import verify_running
+
+    found = verify_running(
+        values["model"],
+        engine_log=values["engine_log"],
+        metrics=values["metrics"],
+        request=request,
+        engine=values["engine"],
+        specs=values["specs"] or None,
+        allow_network=values["allow_network"],
+    )
+    emit("verify", found, values)
     return 0 if found.ok else 1
 
 
@@ -117,7 +143,7 @@ COMMAND = Command(
     "verify",
     "Allocate the cache of MODEL, measure it, and compare to the byte.",
     run,
-    Argument("model", MODEL_HELP, "MODEL"),
+    Argument("model", MODEL_HELP, "MODEL", required=False),
     (
         Option("device", "cpu, cuda, cuda:1, xpu, mps, or auto", "DEVICE", "auto"),
         *REQUEST,
@@ -127,6 +153,8 @@ COMMAND = Command(
         Option("fraction", "allocate only this share: 0.01", "F"),
         Option("max_bytes", "take at most this much of the device, per rank", "BYTES"),
         Option("allow_oom", "try even what will not fit (not on cpu); out of memory is a result"),
+        Option("engine_log", "hold a running engine's log against the rules instead", "FILE|-"),
+        Option("metrics", "the same from its metrics; a URL is fetched once", "URL|FILE"),
         Option("decode", "prove that the layout works as a cache"),
         SPECS,
         NETWORK,

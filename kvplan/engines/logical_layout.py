@@ -78,6 +78,18 @@ class LogicalEngine:
             ranks.append(RankLayout(shard.rank, tuple(tensors)))
         return CacheLayout(engine=self.name, version="", ranks=tuple(ranks))
 
+    def split_args(self, text: str) -> dict[str, str]:
+        """Refuse: the logical cache has no engine, and so no flags.
+
+        Raises:
+            UsageError: always.
+        """
+        raise UsageError(f"logical has no flags of its own, so not {text!r}")
+
+    def settled(self, request: Request) -> Request:
+        """The request as it is: no flag says anything else."""
+        return request
+
     def fit(
         self, spec: ModelSpec, request: Request, version: str = "", available_bytes: int = 0
     ) -> CacheLayout:
@@ -154,8 +166,8 @@ def _fixed(
     if state.conv_elements:
         channels = state.conv_channels
         columns = state.conv_elements // channels
-        shape = (columns, channels) if isinstance(state, Rwkv) else (channels, columns)
-        parts.append(("conv", shape, int(isinstance(state, Rwkv)), state.column_dtype(dtypes)))
+        window = (columns, channels) if isinstance(state, Rwkv) else (channels, columns)
+        parts.append(("conv", window, int(isinstance(state, Rwkv)), state.column_dtype(dtypes)))
     if state.matrix_elements:
         parts.append(("matrix", state.matrix_shape, 0, state.matrix_dtype()))
     for name, shape, axis, dtype in parts:

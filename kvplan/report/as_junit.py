@@ -6,13 +6,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape, quoteattr
 
+from kvplan.report.verification import model_name
+
 if TYPE_CHECKING:
     from kvplan.verify.checks import Check, Verification
 
 
 def verify(found: Verification, *, to_file: bool) -> str:
     """`kvplan verify --format junit`."""
-    title = f"kvplan verify {found.size.model.spec.name}"
+    title = f"kvplan verify {model_name(found)}"
     suites = [(f"{title}, all ranks" if len(found.ranks) > 1 else title, found.checks)]
     if len(found.ranks) > 1:
         suites += [(f"{title}, rank {report.rank}", report.checks) for report in found.ranks]

@@ -28,13 +28,15 @@ def verification_facts(found: Verification) -> dict[str, Any]:
     """The object of `kvplan.verify/1`, without its schema's name."""
     layout, size = found.layout, found.size
     return {
-        "model": model_facts(size.model),
-        "request": request_facts(size.request, size.logical, layout),
+        "model": model_facts(size.model) if size else None,
+        "request": request_facts(size.request, size.logical, layout or size.allocated)
+        if size
+        else None,
         "device": dict(found.device),
         "layout": None
         if layout is None
         else {"engine": layout.engine, "engine_version": layout.version, **layout_facts(layout)},
-        "logical_bytes": size.logical.bytes,
+        "logical_bytes": size.logical.bytes if size else None,
         "checks": [check_facts(check) for check in found.checks],
         "ranks": [
             {
@@ -46,7 +48,7 @@ def verification_facts(found: Verification) -> dict[str, Any]:
             for report in found.ranks
         ],
         "notes": list(found.notes),
-        "warnings": [{"id": w.id, "message": w.message} for w in size.warnings],
+        "warnings": [{"id": w.id, "message": w.message} for w in size.warnings] if size else [],
         "ok": found.ok,
     }
 
@@ -58,13 +60,18 @@ def verification_rows(found: Verification) -> list[dict[str, Any]]:
     checks += [("all", check) for check in found.checks]
     return [
         {
-            "model": found.size.model.spec.name,
+            "model": model_name(found),
             "engine": found.layout.engine if found.layout else "",
             "rank": rank,
             **{name: _plain(value) for name, value in check_facts(check).items()},
         }
         for rank, check in checks
     ]
+
+
+def model_name(found: Verification) -> str:
+    """The model's name, empty when a running engine's is not known."""
+    return found.size.model.spec.name if found.size else ""
 
 
 def verdict(check: Check) -> str:

@@ -41,23 +41,26 @@ def page(console: Console, found: Verification) -> None:
     told = [check for check in found.checks if not check.ok]
     if console.width < 100:
         told = list(found.checks)
-    for check in told:
-        console.print(f"\n{check.name}: {check.why}", style="red" if check.ok is False else "")
+    for why in dict.fromkeys(check.why for check in told):
+        names = ", ".join(check.name for check in told if check.why == why)
+        failed = any(check.ok is False for check in told if check.why == why)
+        console.print(f"\n{names}: {why}", style="red" if failed else "")
     console.print()
     console.print(_summary(found.checks, found.ok), style="bold green" if found.ok else "bold red")
-    for warning in found.size.warnings:
+    for warning in found.size.warnings if found.size else ():
         console.print(f"\nwarning: {warning.message} [{warning.id}]", style="yellow")
 
 
 def _heading(console: Console, found: Verification) -> None:
-    size, layout = found.size, found.layout
-    logical = size.logical
-    sequences = "1 sequence" if logical.batch == 1 else f"{logical.batch:,} sequences"
-    spec = size.model.spec
-    console.print(
-        f"{spec.name}: {attention_label(spec)}; {logical.ctx:,} tokens x {sequences},"
-        f" {size.dtype_name}"
-    )
+    size, layout, device = found.size, found.layout, found.device
+    if size is not None:
+        logical = size.logical
+        sequences = "1 sequence" if logical.batch == 1 else f"{logical.batch:,} sequences"
+        spec = size.model.spec
+        console.print(
+            f"{spec.name}: {attention_label(spec)}; {logical.ctx:,} tokens x {sequences},"
+            f" {size.dtype_name}"
+        )
     if layout is not None:
         tensors = sum(len(rank.tensors) for rank in layout.ranks)
         basis = f"{layout.engine} {layout.version}".strip()
@@ -65,13 +68,15 @@ def _heading(console: Console, found: Verification) -> None:
             f"layout  {basis}: {tensors:,} tensors, {format_bytes(layout.bytes)}"
             f" ({layout.bytes:,} bytes)"
         )
-    device = found.device
-    if device:
+    if "type" in device:
         free = device.get("free_bytes")
         memory = f", {format_bytes(free)} free before" if free is not None else ""
         console.print(
             f"device  {device['type']}: {device['name']}, torch {device['torch']}{memory}"
         )
+    elif device:
+        told = (device[name] for name in ("engine", "version") if device.get(name))
+        console.print(f"running engine  {' '.join(map(str, told))}, from {device.get('source')}")
 
 
 def _ranks(console: Console, found: Verification) -> None:
@@ -102,4 +107,5 @@ def _summary(checks: Sequence[Check], ok: bool) -> str:
     passed = len(checks) - failed - open_
     parts = [f"{passed} of {len(checks)} checks"]
     parts += [f"{failed} failed"] * bool(failed) + [f"{open_} could not be decided"] * bool(open_)
-    return ("agrees: " if ok else "does not agree: ") + ", ".join(parts)
+    said = "agrees" if ok else "does not agree"
+    return f"{said}{' as far as can be told' if ok and open_ else ''}: {', '.join(parts)}"

@@ -14,10 +14,11 @@ from typing import Any
 
 from kvplan.engines import find_engine
 from kvplan.engines.layout import CacheLayout, RankLayout
+from kvplan.engines.logical_layout import LogicalEngine
 from kvplan.engines.request import Request
 from kvplan.errors import UsageError
 from kvplan.load import LoadedModel
-from kvplan.plan.size import size
+from kvplan.plan.size import SizeResult, size
 from kvplan.units import format_bytes, format_tokens
 from kvplan.verify.checks import Check, RankReport, Verification, over_ranks
 from kvplan.verify.devices import find_device
@@ -80,11 +81,9 @@ def verify(
         UsageError: the engine refuses the request, the device is not there or has no room.
     """
     limits = limits or Limits()
-    layout = _layout(model, request, engine)
+    planned = size(model, request=request, engine=engine, specs=specs)
+    layout = _layout(planned, engine)
     world = world_of(os.environ)
-    if world is not None:
-        # a rank that is gone is reported below; torch would add a stack trace of its own
-        os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "FATAL")
     torch = need_torch()
     if world is not None and world.size != len(layout.ranks):
         raise UsageError(
@@ -92,22 +91,25 @@ def verify(
             hint="torchrun's processes = tp x pp x dp",
         )
     found = find_device(torch, device, world.local_rank if world else None)
-    smaller = _smaller(model, request, engine, found, layout, limits)
+    smaller = _smaller(planned, engine, found, layout, limits)
     notes = []
     if smaller is not None:
-        full, (request, layout) = layout.bytes, smaller
+        full = layout.bytes
+        planned = size(model, request=smaller, engine=engine, specs=specs)
+        layout = _layout(planned, engine)
         notes.append(
-            f"a smaller cache of the same layout: {format_tokens(request.ctx or 0)} tokens x"
-            f" {request.batch:,}, {format_bytes(layout.bytes)} instead of {format_bytes(full)}"
+            f"a smaller cache of the same layout: {format_tokens(planned.logical.ctx)} tokens x"
+            f" {planned.logical.batch:,}, {format_bytes(layout.bytes)} instead of"
+            f" {format_bytes(full)}"
         )
     if world is None:
         reports, checks = _one_by_one(found, layout, limits, progress)
     else:
         reports, checks = _together(torch, world, found, layout, limits, progress)
     if decode and (world is None or world.rank == 0):
-        checks = [*checks, *_decode(model, request, found.name)]
+        checks = [*checks, *_decode(planned, found.name)]
     return Verification(
-        size=size(model, request=request, engine=engine, specs=specs),
+        size=planned,
         layout=layout,
         device=reports[0].device if reports else found.facts(),
         checks=(*over_ranks(reports), *checks),
@@ -116,9 +118,11 @@ def verify(
     )
 
 
-def _layout(model: LoadedModel, request: Request, engine: str) -> CacheLayout:
-    found, version = find_engine(engine)
-    layout = found.layout(model.spec, request, version)
+def _layout(planned: SizeResult, engine: str) -> CacheLayout:
+    """What `size` printed; for `logical`, its tensors."""
+    layout = planned.allocated
+    if layout is None:
+        layout = LogicalEngine().layout(planned.model.spec, planned.request)
     if layout.refusal is not None:
         raise UsageError(
             f"{layout.engine} {layout.version} refuses this request, so there is nothing to"
@@ -128,28 +132,34 @@ def _layout(model: LoadedModel, request: Request, engine: str) -> CacheLayout:
 
 
 def _smaller(
-    model: LoadedModel,
-    request: Request,
-    engine: str,
-    device: Device,
-    layout: CacheLayout,
-    limits: Limits,
-) -> tuple[Request, CacheLayout] | None:
-    """The request that keeps within the limits and its layout; None when all of it does."""
+    planned: SizeResult, engine: str, device: Device, layout: CacheLayout, limits: Limits
+) -> Request | None:
+    """The request that keeps within the limits; None when all of it does."""
     if limits.fraction is None and limits.max_bytes is None:
         return None
+    share = None if limits.fraction is None else int(_largest(layout) * limits.fraction)
 
-    def cost(layout: CacheLayout) -> int:
-        return max((device.cost(rank.tensors) for rank in layout.ranks), default=0)
+    def fits(layout: CacheLayout) -> bool:
+        taken = max((device.cost(rank.tensors) for rank in layout.ranks), default=0)
+        within = limits.max_bytes is None or taken <= limits.max_bytes
+        return within and (share is None or _largest(layout) <= share)
 
-    full = cost(layout)
-    most = full if limits.fraction is None else int(full * limits.fraction)
-    most = most if limits.max_bytes is None else min(most, limits.max_bytes)
-    if full <= most:
+    if fits(layout):
         return None
-    whole = size(model, request=request).request  # its context settled
-    found = scaled(whole, lambda asked: cost(_layout(model, asked, engine)), most)
-    return found, _layout(model, found, engine)
+    laid_out, version = find_engine(engine)
+    spec = planned.model.spec
+    found = scaled(planned.request, lambda asked: fits(laid_out.layout(spec, asked, version)))
+    if found is None:
+        raise UsageError(
+            "no cache of this layout is that small: one token of one sequence takes more",
+            hint="states, blocks and segments of fixed size do not shrink; allow more bytes",
+        )
+    return found
+
+
+def _largest(layout: CacheLayout) -> int:
+    """Bytes of the rank that holds most."""
+    return max((rank.bytes for rank in layout.ranks), default=0)
 
 
 def _measure(device: Device, rank: RankLayout, progress: OpenProgress, what: str) -> RankReport:
@@ -202,7 +212,7 @@ def _require_room(device: Device, ranks: Sequence[RankLayout], limits: Limits) -
     require_room(device, needed, margin=limits.margin, allow_oom=limits.allow_oom)
 
 
-def _decode(model: LoadedModel, request: Request, device: str) -> Sequence[Check]:
+def _decode(planned: SizeResult, device: str) -> Sequence[Check]:
     from kvplan.verify.decode import prove
 
-    return prove(model.spec, request, device=device)
+    return prove(planned.model.spec, planned.request, device=device)

@@ -7,40 +7,26 @@ dimensions but those that count sequences, tokens or blocks.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from kvplan.engines.request import Request
-from kvplan.errors import UsageError
-from kvplan.units import format_bytes
 
 
-def scaled(request: Request, cost: Callable[[Request], int], limit: int) -> Request:
-    """The largest request, of at most this batch and context, that costs at most `limit` bytes.
+def scaled(request: Request, fits: Callable[[Request], bool]) -> Request | None:
+    """The largest request, of at most this batch and context, that fits; None when none does.
 
     Args:
         request: with its context settled.
-        cost: bytes of a request on the device, growing with batch and context.
-        limit: bytes.
-
-    Raises:
-        UsageError: not even one token of one sequence is that small.
+        fits: whether a request is small enough; what holds for one holds for every smaller one.
     """
-    if cost(request) <= limit:
+    if fits(request):
         return request
-    batch = _largest(request.batch, lambda n: cost(replace(request, batch=n)) <= limit)
+    batch = _largest(request.batch, lambda n: fits(request.replaced(batch=n)))
     if batch:
-        return replace(request, batch=batch)
-    one = replace(request, batch=1)
+        return request.replaced(batch=batch)
+    one = request.replaced(batch=1)
     assert request.ctx is not None
-    tokens = _largest(request.ctx, lambda n: cost(replace(one, ctx=n)) <= limit)
-    if tokens:
-        return replace(one, ctx=tokens)
-    least = cost(replace(one, ctx=1))
-    raise UsageError(
-        f"no cache of this layout is as small as {format_bytes(limit)}: one token of one sequence"
-        f" takes {format_bytes(least)}",
-        hint="states and blocks of fixed size do not shrink; give more bytes",
-    )
+    tokens = _largest(request.ctx, lambda n: fits(one.replaced(ctx=n)))
+    return one.replaced(ctx=tokens) if tokens else None
 
 
 def _largest(most: int, fits: Callable[[int], bool]) -> int:

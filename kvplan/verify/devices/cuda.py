@@ -15,10 +15,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from kvplan.engines.layout import Tensor
+from kvplan.errors import UsageError
 from kvplan.verify.devices.cuda_checks import memory_checks
 from kvplan.verify.devices.cuda_state import State, read_state
 from kvplan.verify.devices.device import Advance, Measurement, Room
-from kvplan.verify.devices.forecast import Forecast, forecast, unpredictable
+from kvplan.verify.devices.forecast import Forecast, check_options, forecast, unpredictable
 from kvplan.verify.nvml import read_nvml
 from kvplan.verify.tensors import (
     check_element_types,
@@ -40,7 +41,11 @@ class CudaDevice:
         self._torch = torch
         self._index = index
         self.name = f"cuda:{index}"
-        torch.cuda.set_device(index)
+        check_options(os.environ, str(torch.__version__))  # torch's own complaint is a traceback
+        try:
+            torch.cuda.set_device(index)
+        except (RuntimeError, ValueError) as error:
+            raise UsageError(f"{self.name} cannot be used: {_first_line(error)}") from None
 
     def facts(self) -> dict[str, Any]:
         """Kind, name, versions, allocator, and memory by the driver and by NVML."""
@@ -95,7 +100,7 @@ class CudaDevice:
         except RuntimeError as error:  # OutOfMemoryError is one
             if not _is_out_of_memory(torch, error):
                 raise
-            failure = str(error).splitlines()[0]
+            failure = _first_line(error)
         finally:
             during = read_state(torch, self._index)
             nvml = self._nvml()
@@ -143,6 +148,12 @@ class CudaDevice:
 
 def _is_out_of_memory(torch: Any, error: RuntimeError) -> bool:
     return isinstance(error, torch.OutOfMemoryError) or "out of memory" in str(error)
+
+
+def _first_line(error: Exception) -> str:
+    """The error in short: torch goes on about what else might help."""
+    line = str(error).partition("\n")[0]
+    return ". ".join(line.split(". ")[:2]).rstrip(".")
 
 
 def _failed_at(failure: str | None, sizes: Sequence[int]) -> int | None:

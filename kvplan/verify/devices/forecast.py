@@ -37,6 +37,21 @@ def unpredictable(reason: str) -> Forecast:
     return Forecast(reason=reason)
 
 
+def check_options(environment: Mapping[str, str], torch_version: str) -> None:
+    """Raise AllocatorConfigError for options that this torch would refuse when it starts."""
+    if _unknown_version(torch_version) is None:
+        AllocatorConfig.from_environment(environment, torch_version=torch_version)
+
+
+def _unknown_version(torch_version: str) -> str | None:
+    """Why this version's allocator is not known; None when it is."""
+    try:
+        supported_version(torch_version)
+    except AllocatorConfigError as error:
+        return f"{error.message}; {error.hint}" if error.hint else error.message
+    return None
+
+
 def forecast(
     sizes: Sequence[int],
     *,
@@ -63,10 +78,9 @@ def forecast(
         return unpredictable(
             f"backend {backend}: the figures are the driver pool's, whose rules are not public"
         )
-    try:
-        supported_version(torch_version)
-    except AllocatorConfigError as error:
-        return unpredictable(f"{error.message}; {error.hint}")
+    unknown = _unknown_version(torch_version)
+    if unknown is not None:
+        return unpredictable(unknown)
     config = AllocatorConfig.from_environment(environment, torch_version=torch_version)
     if config.backend != "native":
         return unpredictable(f"backend {config.backend}: torch counts nothing it could be held to")
