@@ -77,4 +77,5 @@ def _name(path: str) -> str:
     """A short lower-case name: the folder's for a file called config.json, else the file's."""
     folder, file = os.path.split(os.path.abspath(path))
     stem = os.path.basename(folder) if file in CONFIG_NAMES else os.path.splitext(file)[0]
-    return stem.split("__")[-1].lower() or "model"
+    name = stem.split("__")[-1].lower().strip(" <>")
+    return "".join(char if char.isprintable() else "-" for char in name) or "model"

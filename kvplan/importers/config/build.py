@@ -149,5 +149,6 @@ def _heads(facts: Facts) -> int | None:
 
 
 def source_name(facts: Facts) -> str | None:
-    """The file the spec comes from."""
-    return facts.source.name
+    """The file the spec comes from, in characters that a text file can hold."""
+    name = facts.source.name
+    return None if name is None else name.encode("utf-8", "replace").decode("utf-8")
