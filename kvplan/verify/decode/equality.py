@@ -1,0 +1,162 @@
+"""Cached logits against those without a cache, and the same comparison on damaged storage.
+
+A prompt in two pieces, then token by token: what a server does. Without a cache the same transformer
+reads the whole sequence at once. Both see the same tokens, so the logits of every position can be
+compared; the figure is the largest difference over the spread (standard deviation) of the logits.
+
+Tolerances. float32: 1e-4; sums in another order differ by about 1e-5. Formats that round: 1e-4 and one
+rounding error of a value of unit size, at most 0.05. Both sides round what they store, yet a value that
+lies between two codes may fall to either side after a sum in another order, and moves the logits a little.
+A damaged block must exceed the tolerance `FAR`-fold.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from kvplan.spec.states import State
+from kvplan.verify.checks import Check
+from kvplan.verify.decode import damage
+from kvplan.verify.decode.cut import BATCH
+from kvplan.verify.decode.kept import span_of
+from kvplan.verify.decode.layouts import Layout
+from kvplan.verify.decode.memory import Cache, Key, Memory
+from kvplan.verify.decode.reference import VOCABULARY, Reference, states_of
+from kvplan.verify.decode.weights import Weights
+
+STRICT = 1e-4
+LOOSEST = 0.05
+FAR = 10
+SHORTEST = 45  # tokens: three blocks of 16, the last one not full
+_DECODED = 11
+_AFTER_DAMAGE = 4  # tokens decoded through damaged storage
+
+
+class Run(NamedTuple):
+    """The tokens of the proof, and how they are cut into steps.
+
+    Attributes:
+        tokens: (batch, n) ids.
+        pieces: tokens per step: the prompt in two, then one at a time.
+    """
+
+    tokens: Tensor
+    pieces: tuple[int, ...]
+
+
+def length_of(states: list[State]) -> int:
+    """Tokens of a run: far enough that decoding crosses the end of every window and chunk."""
+    spans = [span for state in states if (span := span_of(state)) is not None]
+    return max([SHORTEST, *(span + 8 for span in spans)])
+
+
+def new_run(length: int, seed: int, device: str) -> Run:
+    """Tokens drawn by lot; the second piece of the prompt starts in the middle of a block."""
+    prompt = length - _DECODED
+    first = prompt // 2 | 1
+    tokens = Weights(seed + 1, device).tokens(BATCH, length, VOCABULARY)
+    return Run(tokens, (first, prompt - first, *[1] * _DECODED))
+
+
+def decode(model: Reference, run: Run, memory: Memory, *, skip: int = 0) -> Tensor:
+    """Logits (batch, n, vocabulary) of the run step by step, without the first `skip` tokens."""
+    at, logits = 0, []
+    for many in run.pieces:
+        if at >= skip:
+            logits.append(model(run.tokens[:, at : at + many], at, memory))
+        at += many
+    return torch.cat(logits, dim=1)
+
+
+def compared(
+    model: Reference, run: Run, layout: Layout, whole: Tensor, exact: Tensor, device: str
+) -> list[Check]:
+    """The checks of one layout; `whole` are its logits without a cache, `exact` those in float32."""
+    length, spread = run.tokens.shape[1], float(whole.std())
+    held = length - _AFTER_DAMAGE
+    cache = layout.cache(length, device)
+    before = decode(model, Run(run.tokens[:, :held], run.pieces[:-_AFTER_DAMAGE]), cache)
+    kept = cache.copy()
+    after = decode(model, run, cache, skip=held)
+    worst = _distance(torch.cat((before, after), dim=1), whole, spread)
+    tolerance = tolerance_of(layout)
+    steps = f"a prompt in two pieces, then {_DECODED} tokens one by one, {length:,} in all"
+    moved = "" if layout.exact else _moved(whole, exact)
+    equal = Check(
+        name="cached_equals_recomputed",
+        predicted=0.0,
+        measured=worst,
+        difference=worst,
+        tolerance=tolerance,
+        ok=worst <= tolerance,
+        why=f"largest difference of the logits over their spread: {steps}{moved}",
+        unit="of the logits' spread",
+    )
+    return [equal, _control(model, run, layout, kept, whole[:, held:], spread)]
+
+
+def tolerance_of(layout: Layout) -> float:
+    """The largest difference that still agrees, as a share of the logits' spread."""
+    if layout.exact:
+        return STRICT
+    return STRICT + min(LOOSEST, max(layout.unit_errors))
+
+
+def _moved(whole: Tensor, exact: Tensor) -> str:
+    share = _distance(whole, exact, float(exact.std()))
+    return f"; both round alike, which itself moves the logits by up to {share:.2g} against float32"
+
+
+def _distance(one: Tensor, other: Tensor, spread: float) -> float:
+    """Largest difference over the spread; infinite where a logit is no number."""
+    largest = float((one - other).abs().max()) / spread
+    return largest if largest == largest else float("inf")
+
+
+def _control(
+    model: Reference, run: Run, layout: Layout, kept: Cache, whole: Tensor, spread: float
+) -> Check:
+    """Each state damaged alone; the one that shows least decides."""
+    found: list[tuple[float, str]] = []
+    held = run.tokens.shape[1] - _AFTER_DAMAGE
+    for key, state in states_of(layout.spec):
+        for piece in range(len(kept.fixed[key].pieces) if key in kept.fixed else 1):
+            cache = kept.copy()
+            what = _damage(cache, layout, key, state, piece, held)
+            logits = decode(model, run, cache, skip=held)
+            where = f"{state.kind} of layer {key.layer}"
+            found.append((_distance(logits, whole, spread), f"{where} ({what})"))
+    least, where = min(found)
+    tolerance = tolerance_of(layout)
+    return Check(
+        name="negative_control",
+        predicted=None,
+        measured=least,
+        difference=least,
+        tolerance=tolerance,
+        ok=least > FAR * tolerance,
+        why=f"must exceed {FAR} x the tolerance: {len(found)} pieces that are read, damaged one by"
+        f" one; the least visible is {where}, and it moves the logits by {least / tolerance:,.0f} x",
+        unit="of the logits' spread",
+    )
+
+
+def _damage(cache: Cache, layout: Layout, key: Key, state: State, piece: int, held: int) -> str:
+    """Damage one state as its layout allows; gives the words for it."""
+    if key in cache.fixed:
+        damage.damage_piece(cache, key, piece)
+        return damage.WRONG_STATE
+    store = cache.rows[key]
+    contiguous = layout.block_size is None
+    if layout.exact:
+        what = damage.OVERWRITTEN if contiguous else damage.WRONG_TABLE
+    else:
+        scales = contiguous and damage.has_scales(store)
+        what = damage.WRONG_SCALES if scales else damage.OVERWRITTEN
+    rows = layout.tokens_of(state, held)
+    run = damage.read_run(state, rows, held + _AFTER_DAMAGE - 1, damage.block_of(store, contiguous))
+    damage.damage_rows(cache, key, run, what)
+    return what

@@ -1,0 +1,81 @@
+"""What one layer keeps, in shapes: rows that come with every token, or pieces that are replaced.
+
+A full-attention layer keeps two kinds of row per token, K (kv_heads, head_dim) and V; a latent layer
+one, (1, kv_lora_rank + qk_rope_head_dim). A recurrent layer keeps pieces: its last convolution columns
+and its matrix. Both are read off the state's fields, never off the planner's byte formulas, so that
+their bytes can be held against those.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+
+from kvplan.dtypes import CacheDTypes
+from kvplan.spec.recurrent import RecurrentState
+from kvplan.spec.states import (
+    ChunkedAttention,
+    HeadState,
+    LatentAttention,
+    SlidingAttention,
+    State,
+)
+from kvplan.verify.decode.formats import Format, format_of
+
+
+class Vectors(NamedTuple):
+    """One kind of row per token: `count` vectors of `dim` elements."""
+
+    count: int
+    dim: int
+    format: Format
+
+
+class Piece(NamedTuple):
+    """One tensor per sequence, whatever the number of tokens."""
+
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+
+
+def vectors_of(state: State, dtypes: CacheDTypes) -> tuple[Vectors, ...]:
+    """The rows that a state keeps per token; () for one of fixed size."""
+    if isinstance(state, HeadState):
+        return (
+            Vectors(state.kv_heads, state.head_dim, format_of(dtypes.k)),
+            Vectors(state.kv_heads, state.value_dim, format_of(dtypes.v)),
+        )
+    if isinstance(state, LatentAttention):
+        return (Vectors(1, state.kv_lora_rank + state.qk_rope_head_dim, format_of(dtypes.k)),)
+    return ()
+
+
+def pieces_of(state: State, dtypes: CacheDTypes) -> tuple[Piece, ...]:
+    """The tensors of a state of fixed size, columns (kernel - 1, channels) first, then the matrix."""
+    if not isinstance(state, RecurrentState):
+        return ()
+    pieces = []
+    if state.conv_elements:
+        columns = state.conv_elements // state.conv_channels
+        dtype = getattr(torch, state.column_dtype(dtypes).name)
+        pieces.append(Piece((columns, state.conv_channels), dtype))
+    if state.matrix_elements:
+        pieces.append(Piece(state.matrix_shape, getattr(torch, state.matrix_dtype().name)))
+    return tuple(pieces)
+
+
+def span_of(state: State) -> int | None:
+    """Positions a state keeps at most: its window or chunk; None when it keeps all."""
+    if isinstance(state, SlidingAttention):
+        return state.window
+    return state.chunk if isinstance(state, ChunkedAttention) else None
+
+
+def first_visible(state: State, position: int) -> int:
+    """The earliest position that the token at `position` attends to."""
+    if isinstance(state, SlidingAttention):
+        return max(0, position - state.window + 1)
+    if isinstance(state, ChunkedAttention):
+        return position // state.chunk * state.chunk
+    return 0
