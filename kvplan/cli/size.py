@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from kvplan.cli.engine_options import ENGINE_OPTIONS, options_from
 from kvplan.cli.options import (
     ENGINE,
@@ -16,7 +18,11 @@ from kvplan.cli.options import (
     Values,
 )
 from kvplan.cli.request import dtypes_from, request_from
+from kvplan.errors import UsageError
 from kvplan.report.write import emit
+
+if TYPE_CHECKING:
+    from kvplan.plan.size import SizeResult
 
 
 def run(values: Values) -> int:
@@ -31,19 +37,34 @@ def run(values: Values) -> int:
         model = load_model(name, specs=specs, allow_network=values["allow_network"])
         for dtype in dtypes_from(values):
             request = request_from(values, dtype=dtype, options=options)
-            results.append(
-                size(
-                    model,
-                    request=request,
-                    engine=values["engine"],
-                    weights=values["weights"],
-                    allow_network=values["allow_network"],
-                    specs=specs,
-                )
+            result = size(
+                model,
+                request=request,
+                engine=values["engine"],
+                weights=values["weights"],
+                allow_network=values["allow_network"],
+                specs=specs,
             )
+            results.append(_charged(result, values))
     return emit(
         "size", results, values, per_layer=values["per_layer"], layout=values["explain_layout"]
     )
+
+
+def _charged(result: SizeResult, values: Values) -> SizeResult:
+    """The result with what torch's allocator makes of it, if `--allocator` asks for that."""
+    options = values["alloc_conf"]
+    if not values["allocator"]:
+        if options is not None:
+            raise UsageError("--alloc-conf sets options of --allocator", hint="add --allocator")
+        return result
+    from kvplan.engines.logical_layout import LogicalEngine
+    from kvplan.verify.allocator.charges import charges
+
+    layout = result.allocated
+    if layout is None:
+        layout = LogicalEngine().layout(result.model.spec, result.request)
+    return result._replace(charges=charges(layout, options or ""))
 
 
 COMMAND = Command(
@@ -57,6 +78,8 @@ COMMAND = Command(
         *ENGINE_OPTIONS,
         Option("explain_layout", "draw the engine's groups and pages"),
         Option("per_layer", "one line per layer"),
+        Option("allocator", "what torch's CUDA allocator charges and reserves, per rank"),
+        Option("alloc_conf", "its options, as in PYTORCH_CUDA_ALLOC_CONF", "OPTIONS"),
         Option("weights", "show the bytes of the model's weights too"),
         SPECS,
         NETWORK,

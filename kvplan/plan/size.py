@@ -16,6 +16,7 @@ from kvplan.spec.states import CrossAttention, HeadState
 if TYPE_CHECKING:
     from kvplan.engines.layout import CacheLayout
     from kvplan.importers.weights import Weights
+    from kvplan.verify.allocator.charges import Charges
 
 LOGICAL = "logical"
 
@@ -30,6 +31,7 @@ class SizeResult(NamedTuple):
         allocated: what the engine sets aside; None for `logical`.
         warnings: what the user should know.
         weights: bytes of the weights, when they were asked for and something says.
+        charges: what torch's allocator makes of the tensors, when that was asked for.
     """
 
     model: LoadedModel
@@ -38,6 +40,7 @@ class SizeResult(NamedTuple):
     allocated: CacheLayout | None
     warnings: tuple[Notice, ...]
     weights: Weights | None = None
+    charges: Charges | None = None
 
     @property
     def dtype_name(self) -> str:

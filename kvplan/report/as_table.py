@@ -38,6 +38,8 @@ def size(
             from kvplan.report.layout_page import draw
 
             draw(console, result.allocated)
+        if result.charges is not None:
+            _charges(console, result, named=len(results) > 1)
         if per_layer:
             _layers(console, result)
     for warning in dict.fromkeys(warning for result in results for warning in result.warnings):
@@ -217,6 +219,17 @@ def _allocated_cell(result: SizeResult) -> str:
     if layout.refusal:
         return f"refused ({layout.engine} {layout.version})"
     return f"{format_bytes(layout.bytes)} ({layout.engine} {layout.version})"
+
+
+def _charges(console: Console, result: SizeResult, *, named: bool) -> None:
+    from kvplan.report.charges import charges_lines
+
+    assert result.charges is not None
+    heading, *lines = charges_lines(result.charges)
+    whose = f"{result.model.spec.name}, {result.dtype_name}: " if named else ""
+    console.print(f"\n{whose}{heading}")
+    for line in lines:
+        console.print(f"  {line}")
 
 
 def _layers(console: Console, result: SizeResult) -> None:

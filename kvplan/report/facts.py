@@ -89,6 +89,10 @@ def size_facts(result: SizeResult, *, per_layer: bool = False) -> dict[str, Any]
         }
     elif any(warning.id == "weights-unknown" for warning in result.warnings):
         facts["weights"] = None  # asked for
+    if result.charges is not None:
+        from kvplan.report.charges import charges_facts
+
+        facts["allocator"] = charges_facts(result.charges)
     if per_layer:
         facts["layers"] = layer_facts(result)
     return facts

@@ -32,6 +32,13 @@ def size_rows(results: Sequence[SizeResult], *, per_layer: bool) -> list[dict[st
         logical = {
             f"logical_{key}": value for key, value in facts["logical"].items() if key != "kinds"
         }
+        charged = {}
+        if result.charges is not None:
+            held = result.charges.ranks
+            charged = {
+                "allocator_allocated_bytes": sum(charge.allocated for charge in held),
+                "allocator_reserved_bytes": sum(charge.reserved for charge in held),
+            }
         rows.append(
             {
                 **head,
@@ -40,6 +47,7 @@ def size_rows(results: Sequence[SizeResult], *, per_layer: bool) -> list[dict[st
                 "engine": facts["request"]["engine"],
                 "engine_version": facts["request"]["engine_version"] or "",
                 "allocated_bytes": allocated["bytes"] if allocated else "",
+                **charged,
                 "weights_bytes": result.weights.bytes if result.weights else "",
                 "warnings": " ".join(warning["id"] for warning in facts["warnings"]),
             }

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from kvplan.report.tables import Column, print_table
 from kvplan.report.verification import verdict
 from kvplan.spec.labels import attention_label
-from kvplan.units import format_bytes
+from kvplan.units import format_bytes, format_count
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -65,7 +65,7 @@ def _heading(console: Console, found: Verification) -> None:
         tensors = sum(len(rank.tensors) for rank in layout.ranks)
         basis = f"{layout.engine} {layout.version}".strip()
         console.print(
-            f"layout  {basis}: {tensors:,} tensors, {format_bytes(layout.bytes)}"
+            f"layout  {basis}: {format_count(tensors, 'tensor')}, {format_bytes(layout.bytes)}"
             f" ({layout.bytes:,} bytes)"
         )
     if "type" in device:

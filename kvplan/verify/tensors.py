@@ -9,6 +9,7 @@ from typing import Any
 
 from kvplan.engines.layout import Tensor
 from kvplan.errors import UsageError
+from kvplan.units import format_count
 from kvplan.verify.checks import Check, compare
 
 
@@ -53,7 +54,7 @@ def tensor_bytes_check(tensors: Sequence[Tensor], sizes: Sequence[int]) -> Check
         sizes: bytes of the real tensors, as many as could be allocated.
     """
     predicted = sum(tensor.bytes for tensor in tensors)
-    why = f"{len(tensors)} tensors, each with the bytes of its shape and element type"
+    why = f"{format_count(len(tensors), 'tensor')}, each with the bytes of its shape and type"
     found = compare("tensor_bytes", predicted, sum(sizes), why)
     if len(sizes) < len(tensors):
         return _failed(found, f"{len(sizes)} of {len(tensors)} tensors could be allocated")

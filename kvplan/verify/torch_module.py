@@ -19,7 +19,7 @@ def need_torch() -> Any:
         if error.name != "torch":
             raise _broken(error) from None
         raise MissingDependencyError(
-            "kvplan verify allocates real tensors and needs torch, which is not installed",
+            "allocating real tensors needs torch, which is not installed",
             hint="pip install torch (2.6 or later; `kvplan[verify]` brings it along)",
         ) from None
     except (ImportError, OSError) as error:

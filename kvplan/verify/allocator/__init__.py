@@ -16,6 +16,7 @@ beforehand what both must read.
     native.py       CachingAllocator: malloc, free, empty_cache, stats
     stats.py        its figures
     predict.py      (allocated, reserved) after a list of tensors
+    charges.py      the same for every rank of a layout
 
 Figures follow torch 2.6 to 2.14 and were compared with the real allocators of those versions.
 Not modelled: record_stream, graph-private pools, the backend `cudaMallocAsync`.

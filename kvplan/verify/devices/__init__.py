@@ -34,6 +34,8 @@ def find_device(torch: Any, text: str, local_rank: int | None = None) -> Device:
     if kind == "auto":
         kind = next((name for name in ("cuda", "xpu", "mps") if _count(torch, name)), "cpu")
     if kind == "cpu":
+        if colon:
+            raise UsageError("there is one cpu device", hint="--device cpu")
         from kvplan.verify.devices.cpu import CpuDevice
 
         return CpuDevice(torch)
