@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def run(values: Values) -> int:
-    """Size every model in every format asked for, and report them side by side."""
+    """Size every model in every format asked for; exit code 1 when an engine would not start."""
     from kvplan.load import load_model
     from kvplan.plan.size import size
 
@@ -46,9 +46,8 @@ def run(values: Values) -> int:
                 specs=specs,
             )
             results.append(_charged(result, values))
-    return emit(
-        "size", results, values, per_layer=values["per_layer"], layout=values["explain_layout"]
-    )
+    emit("size", results, values, per_layer=values["per_layer"], layout=values["explain_layout"])
+    return 1 if any(found.allocated and found.allocated.refusal for found in results) else 0
 
 
 def _charged(result: SizeResult, values: Values) -> SizeResult:

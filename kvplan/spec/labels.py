@@ -58,6 +58,8 @@ def _base(spec: ModelSpec, found: list[State]) -> str | None:
             heads = state.heads or spec.heads
             if state.kv_heads == 1 and heads != 1:
                 shares.add("mqa")
+            elif heads is None:
+                shares.add("mha/gqa")  # the spec does not say how many query heads share one
             else:
                 shares.add("mha" if heads == state.kv_heads else "gqa")
     if not shares:

@@ -88,3 +88,10 @@ def test_one_head_of_one_is_plain_attention():
 def test_a_states_own_heads_go_before_the_models():
     """8 of 8 in this layer, whatever the others have."""
     assert label((FullAttention(kv_heads=8, head_dim=64, heads=8),)) == "mha"
+
+
+def test_query_heads_that_are_not_known() -> None:
+    """Several KV heads without a count of query heads may be either."""
+    spec = ModelSpec(name="x", kinds={"a": (FullAttention(kv_heads=4, head_dim=8),)}, layers=("a",))
+
+    assert attention_label(spec) == "mha/gqa"
