@@ -130,6 +130,13 @@ def _divide(count: int, ranks: int) -> int:
     return count // ranks
 
 
+_CHECKPOINTING: dict[type[RecurrentState], str] = {
+    recurrent.Mamba2: "mamba2",
+    recurrent.GatedDeltaNet: "gated_delta_net",
+    recurrent.KimiDeltaAttention: "kimi_delta_attention",
+}
+
+
 def checkpoint_rule(
     state: RecurrentState, settings: Settings, family: Family
 ) -> tuple[int, int | None]:
@@ -139,7 +146,7 @@ def checkpoint_rule(
     FlashInfer's prefill kernel takes it and 64 tokens, but only while prefixes are cached
     (gdn/qwen_gdn_linear_attn.py); FlashKDA takes the block (models/kimi_k3/nvidia/kda.py).
     """
-    if not settings.rules.checkpoint_blocks:
+    if _CHECKPOINTING.get(type(state)) not in settings.rules.checkpoint_kinds:
         return 0, None
     gpu = settings.gpu
     if isinstance(state, recurrent.Mamba2):

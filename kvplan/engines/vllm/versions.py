@@ -1,7 +1,7 @@
 """The vLLM versions whose cache rules are known, and what differs between them, as data.
 
-0.33.0 was followed through its own planning code; 0.32.0 has the same byte rules; older ones were
-read in their releases (v1/core/kv_cache_utils.py, v1/kv_cache_interface.py, config/model.py,
+0.33.0 was followed through its own planning code, older ones were read in their releases
+(v1/core/kv_cache_utils.py, v1/kv_cache_interface.py, config/model.py, model_executor/layers/mamba/,
 engine/arg_utils.py; before 0.8.0 worker/worker.py and executor/). Each entry of the table states
 what a release does otherwise than the next newer one. Any other version is answered with the rules
 of the nearest known one.
@@ -31,7 +31,7 @@ class Rules:
             smallest's; None: always the smallest bucket's.
         unifies_pages: layers with unequal pages are brought to one size.
         pads_pages: a page that does not divide the largest one is padded; before, an error.
-        checkpoint_blocks: state kernels that checkpoint inside a prefill take one block more.
+        checkpoint_kinds: states whose kernels checkpoint inside a prefill and take one block more.
         state_blocks_follow_length: with prefix caching a state group is charged one block per
             mamba block of the request, not a fixed number.
         async_scheduling: default of --async-scheduling.
@@ -51,7 +51,7 @@ class Rules:
     close_bucket_ratio: float | None = 1.5
     unifies_pages: bool = True
     pads_pages: bool = True
-    checkpoint_blocks: bool = True
+    checkpoint_kinds: tuple[str, ...] = ("mamba2", "gated_delta_net", "kimi_delta_attention")
     state_blocks_follow_length: bool = False
     async_scheduling: bool = True
     prefix_caching_of_hybrids: bool = True
@@ -62,11 +62,11 @@ class Rules:
 # Newest first: (version, what it does otherwise than the entry above).
 _CHANGES: tuple[tuple[str, dict[str, Any]], ...] = (
     ("0.33.0", {}),
-    ("0.32.0", {}),
-    ("0.31.0", {}),
+    ("0.32.0", {"checkpoint_kinds": ("mamba2", "kimi_delta_attention")}),
+    ("0.31.0", {"checkpoint_kinds": ("kimi_delta_attention",)}),
     ("0.30.0", {}),
     ("0.29.0", {}),
-    ("0.28.0", {"reserves_null_block": False, "checkpoint_blocks": False}),
+    ("0.28.0", {"reserves_null_block": False, "checkpoint_kinds": ()}),
     ("0.27.0", {"prefix_caching_of_hybrids": False}),
     ("0.26.0", {}),
     ("0.25.0", {"in_flight_batches": False}),

@@ -215,8 +215,8 @@ def _difference(version: str, other: str) -> str:
         return "what its log line calls tokens changed in 0.21"
     if first.in_flight_batches != second.in_flight_batches:
         return "windows are charged for all batches in flight since 0.26"
-    if first.checkpoint_blocks != second.checkpoint_blocks:
-        return "states take a block for checkpoints, and one block is set aside, since 0.29"
+    if first.checkpoint_kinds != second.checkpoint_kinds:
+        return "which states take a block for checkpoints changed in 0.29, 0.32 and 0.33"
     if first.close_bucket_ratio != second.close_bucket_ratio:
         return "how wide groups are changed in 0.12 and 0.18"
     if first.fit_check != second.fit_check:

@@ -38,8 +38,8 @@ def test_older_versions_do_not_keep_a_null_block_back() -> None:
 
 
 def test_older_versions_take_no_block_for_checkpoints() -> None:
-    """With cached prefixes 0.28 holds two states a group, and 0.29 a third one."""
-    for version, states in (("0.29.0", 3), ("0.28.0", 2)):
+    """With cached prefixes 0.32 holds two states of a gated delta net, and 0.33 a third one."""
+    for version, states in (("0.33.0", 3), ("0.32.0", 2)):
         assert _state_blocks(version, enable_prefix_caching=True) == {states}
 
 
