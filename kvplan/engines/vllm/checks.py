@@ -15,11 +15,17 @@ from kvplan.spec.model import ModelSpec
 
 
 def check_architecture(spec: ModelSpec, family: Family, settings: Settings) -> None:
-    """An architecture that later releases dropped.
+    """An architecture that later releases dropped, or that none ever had.
 
     Raises:
-        Refused: this version does not have it any more.
+        Refused: this version does not have it.
     """
+    if family.missing:
+        raise Refused(
+            "ValueError",
+            f"Model architectures ['{spec.architecture}'] are not supported for now.",
+            "neither vllm nor its fallback to transformers has a class for it",
+        )
     if family.removed is None or _older(settings.rules.version, family.removed):
         return
     raise Refused(

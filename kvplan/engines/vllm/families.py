@@ -11,6 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from kvplan.spec.model import ModelSpec
+from kvplan.spec.recurrent import Rwkv
+from kvplan.spec.states import CrossAttention
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +40,7 @@ class Family:
         heads_free: no attention heads to divide among ranks.
         encoder_only: embeds whole inputs at once and keeps no cache.
         has_stages: the class can be split into pipeline stages.
+        missing: neither vLLM nor the library it falls back to has a class of this name.
         removed: the last release that had this architecture.
     """
 
@@ -60,6 +63,7 @@ class Family:
     heads_free: bool = False
     encoder_only: bool = False
     has_stages: bool = True
+    missing: bool = False
     removed: str | None = None
 
 
@@ -118,6 +122,14 @@ _IMAGE_PREFIX = (  # model_arch_config_convertor.py MM_PREFIX_LM_MODELS
     "HfMoondream",
     "Moondream3ForCausalLM",
 )
+# Names that checkpoints carry and that nobody's registry has.
+_MISSING = frozenset((
+    "LlavaLlamaForCausalLM", "MiniMaxM3ForCausalLM", "Step3p7FlashForCausalLM",
+))  # fmt: skip
+_WITH_ENCODER = frozenset((  # the only classes with cross attention to an encoder
+    "WhisperForConditionalGeneration", "CohereAsrForConditionalGeneration",
+    "NemotronParseForConditionalGeneration", "RadioMBartPrefixForCausalLM",
+))  # fmt: skip
 _ONE_STAGE = frozenset((  # model_executor/models/*: no SupportsPP among the bases
     "AliceAIForCausalLM", "DomynEdgeForCausalLM", "DoryForCausalLM", "Gemma3nForCausalLM",
     "HrmTextForCausalLM", "IQuestLoopCoderForCausalLM", "Mamba2ForCausalLM", "Zamba2ForCausalLM",
@@ -181,11 +193,21 @@ _LAST_RELEASE = {  # models/registry.py
 _REMOVED = {name: release for release, names in _LAST_RELEASE.items() for name in names}
 
 
+def _has_no_class(spec: ModelSpec) -> bool:
+    """An encoder-decoder, or a state, that no class of vLLM serves."""
+    name = spec.architecture
+    if name is None or name in _REMOVED or name in _WITH_ENCODER:
+        return False
+    return any(isinstance(state, (CrossAttention, Rwkv)) for state in spec.states())
+
+
 def family_of(spec: ModelSpec) -> Family:
     """The family a spec belongs to."""
     family = _BY_CLASS.get(spec.architecture or "") or _BY_TYPE.get(spec.model_type or "", _PLAIN)
     if spec.architecture in _IMAGE_PREFIX or spec.image_attention == "bidirectional":
         family = replace(family, image_prefix=True)
+    if spec.architecture in _MISSING or _has_no_class(spec):
+        family = replace(family, missing=True)
     if spec.architecture in _ONE_STAGE:
         family = replace(family, has_stages=False)
     if spec.architecture in _REMOVED:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kvplan.engines.layout import CacheLayout
-from kvplan.spec.states import FullAttention, SharedCache
+from kvplan.spec.states import CrossAttention, FullAttention, SharedCache
 from tests.engines.vllm.models import (
     DEEPSEEK_V3,
     DEEPSEEK_V32,
@@ -183,3 +183,16 @@ def test_a_stage_without_any_cache() -> None:
     layout = size(spec, 4096, pp=2)
     assert layout.refusal == "integer division or modulo by zero"
     assert "pipeline stage 1 has no layer with a cache" in layout.reasons[0]
+
+
+def test_classes_that_nobody_has() -> None:
+    """An encoder-decoder that is not for speech, and a state without kernels."""
+    kinds = {
+        "decoder": (FullAttention(kv_heads=8, head_dim=64), CrossAttention(kv_heads=8, head_dim=64))
+    }
+    spec = model(("decoder",) * 4, kinds, heads=8, architecture="T5ForConditionalGeneration")
+    assert size(spec, 512).refusal == (
+        "Model architectures ['T5ForConditionalGeneration'] are not supported for now."
+    )
+    spec = model(("decoder",) * 4, kinds, heads=8, architecture="WhisperForConditionalGeneration")
+    assert size(spec, 512).refusal is None
