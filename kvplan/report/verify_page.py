@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from kvplan.verify.checks import Check, Verification
 
+_LONGEST_WORD = 30
 _COLUMNS = (
     Column("check"),
     Column("predicted", "right"),
@@ -90,7 +91,13 @@ def _ranks(console: Console, found: Verification) -> None:
 
 def _row(check: Check) -> tuple[str, ...]:
     figures = (check.predicted, check.measured, check.difference, check.tolerance)
-    return (check.name, *map(_figure, figures), verdict(check), check.why)
+    return (check.name, *map(_figure, figures), verdict(check), _breakable(check.why))
+
+
+def _breakable(text: str) -> str:
+    """The text with very long words (paths in messages) cut, which would widen the column."""
+    words = text.split(" ")
+    return " ".join(w if len(w) <= _LONGEST_WORD else f"{w[: _LONGEST_WORD - 3]}..." for w in words)
 
 
 def _figure(value: object) -> str:

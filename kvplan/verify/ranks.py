@@ -80,8 +80,8 @@ def together(
         own.append(measure())
         meeting.say("done")
         meeting.hear_all("done")
-        reports = _gather(torch, meeting, device, own[0])
-        _part(meeting)
+        reports, way = _gather(torch, meeting, device, own[0])
+        _part(torch, meeting)
     except RankLost as lost:
         return own, _lost(world, lost.why, len(own))
     except Stopped:
@@ -100,7 +100,7 @@ def together(
         difference=0,
         tolerance=0,
         ok=True,
-        why=f"every rank reported, gathered through {_backend(torch, device)}",
+        why=f"every rank reported, gathered through {way}",
         unit="ranks",
     )
 
@@ -117,39 +117,55 @@ def _all_ready(meeting: Meeting, look: Callable[[], None]) -> None:
             raise Refused(f"rank {rank}: {text}")
 
 
-def _backend(torch: Any, device: Device) -> str:
-    gpu = device.name.startswith("cuda") and torch.distributed.is_nccl_available()
-    return "nccl" if gpu else "gloo"
-
-
-def _gather(torch: Any, meeting: Meeting, device: Device, own: RankReport) -> list[RankReport]:
-    """All ranks' reports, on every rank."""
+def _gather(
+    torch: Any, meeting: Meeting, device: Device, own: RankReport
+) -> tuple[list[RankReport], str]:
+    """All ranks' reports, on every rank, and the way they took."""
     distributed, world = torch.distributed, meeting.world
+    limit = timedelta(seconds=_GATHER_SECONDS)
 
-    def work() -> list[RankReport]:
-        distributed.init_process_group(
-            _backend(torch, device),
-            store=distributed.PrefixStore("kvplan/group", meeting.store),
-            rank=world.rank,
-            world_size=world.size,
-            timeout=timedelta(seconds=_GATHER_SECONDS),
-        )
+    def through(backend: str) -> list[RankReport]:
+        # a default group over gloo exists in any case, so that a broken nccl is only reported
+        if not distributed.is_initialized():
+            store = distributed.PrefixStore("kvplan/group", meeting.store)
+            distributed.init_process_group(
+                "gloo", store=store, rank=world.rank, world_size=world.size, timeout=limit
+            )
+        group = None
+        if backend != "gloo":
+            group = distributed.new_group(backend=backend, timeout=limit)
         found: list[Any] = [None] * world.size
-        distributed.all_gather_object(found, own)
-        distributed.destroy_process_group()
+        distributed.all_gather_object(found, own, group=group)
         return found
 
-    reports: list[RankReport] = in_thread(
-        work, _GATHER_SECONDS, f"the reports could not be gathered ({_backend(torch, device)})"
-    )
-    return reports
+    def gathered(backend: str) -> list[RankReport]:
+        reports: list[RankReport] = in_thread(
+            lambda: through(backend), _GATHER_SECONDS, f"the reports did not pass through {backend}"
+        )
+        return reports
+
+    if not device.name.startswith("cuda") or not distributed.is_nccl_available():
+        return gathered("gloo"), "gloo"
+    reports: list[RankReport] = []
+    problem = ""
+    try:
+        reports = gathered("nccl")
+    except RankLost as lost:
+        problem = lost.why
+    meeting.say("nccl", problem)
+    problems = [text for text in meeting.hear_all("nccl") if text]
+    if not problems:
+        return reports, "nccl"
+    return gathered("gloo"), f"gloo; {problems[0]}"
 
 
-def _part(meeting: Meeting) -> None:
-    """The rank that may host the meeting place leaves last."""
-    meeting.say("bye")
-    if meeting.world.rank == 0:
-        with suppress(RankLost):
+def _part(torch: Any, meeting: Meeting) -> None:
+    """Leave in good order; the rank that may host the meeting place does so last."""
+    with suppress(RankLost):
+        leave = torch.distributed.destroy_process_group
+        in_thread(leave, _LAST_WORDS_SECONDS, "the process group does not end")
+        meeting.say("bye")
+        if meeting.world.rank == 0:
             meeting.hear_all("bye", _LAST_WORDS_SECONDS)
 
 
