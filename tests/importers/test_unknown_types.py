@@ -14,7 +14,7 @@ from kvplan.importers.config import import_config
 from kvplan.importers.config.wrappers import text_path
 from kvplan.spec.model import ModelSpec
 from kvplan.spec.states import SlidingAttention
-from tests.importers.config_cases import unknown
+from tests.importers.config_cases import llama, unknown
 
 SHARED = Path(__file__).parents[2].parent / "shared"
 
@@ -86,6 +86,15 @@ def test_switched_off() -> None:
     off = dict(zip((key for key, _ in UNHEARD), (None, False, 0, [], {}, "") * 9, strict=False))
     found = import_config(unknown(**off))
     assert [warning.id for warning in found.warnings] == ["assumed-plain-attention"]
+
+
+@pytest.mark.parametrize(("key", "value"), [*((k, v) for _, k, v in INVENTED), *UNHEARD[:-1]])
+def test_unknown_wrapper(key: str, value: Any) -> None:
+    """The same beside the text config of a wrapper that nobody knows."""
+    config = {"model_type": "zephyrine_vl", "text_config": llama(), "image_token_index": 5}
+    assert len(import_config({**config, "max_tiles": 10, "patch_size": 14}).spec.layers) == 32
+    with pytest.raises(ImportRefused, match=rf"key '{key}'"):
+        import_config({**config, key: value})
 
 
 def test_settings_of_every_config() -> None:

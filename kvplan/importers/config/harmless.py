@@ -12,7 +12,7 @@ import re
 HARMLESS_WORDS = re.compile(
     "token_id|token_index|_token$|dropout|drop_rate|_drop$|_pdrop|initializ|init_std|expert|moe|router"
     "|routing|routed|anyres|vision|visual|image|img|pixel|video|audio|speech|acoustic|semantic|mel_"
-    "|mm_|multimodal|projector|resampler|rope|rotary|yarn|mlp|ffn|ff_dim|ff_factor|ff_mult"
+    "|mm_|multimodal|patch|thumbnail|resolution|_tiles$|projector|resampler|rope|rotary|yarn|mlp|ffn|ff_dim|ff_factor|ff_mult"
     "|intermediate|^vq_|^vit_|^clip|^talker|^code2wav|diffusion|generation|sampling|penalty|^eos_|^bos_"
     "|^pad_|^sep_|^unk_|^cls_|mask_time|mask_feature|^bad_words|suppress|beam|ngram_size|num_return"
     "|forced_|lm_head|classif|^num_labels|problem_type|label|id2|tokenizer|transformers|torch"

@@ -64,7 +64,7 @@ def unread(facts: Facts, *, known: bool) -> Iterator[tuple[Path_, Any]]:
     if facts.path and facts.source.data.get("model_type") not in TEXT_TYPES:
         # Beside the text config of an unknown wrapper; its other objects are its towers.
         for key, value in facts.source.data.items():
-            if not isinstance(value, Mapping) and _smells((key,), value, known=True):
+            if not isinstance(value, Mapping) and _smells((key,), value, known=False):
                 yield (key,), value
 
 
