@@ -12,9 +12,11 @@ import pytest
 from kvplan.errors import ImportRefused
 from kvplan.importers.config import import_config
 from kvplan.importers.config.wrappers import text_path
+from kvplan.importers.gguf import import_gguf
 from kvplan.spec.model import ModelSpec
 from kvplan.spec.states import SlidingAttention
 from tests.importers.config_cases import llama, unknown
+from tests.importers.gguf_writer import write_gguf
 
 SHARED = Path(__file__).parents[2].parent / "shared"
 
@@ -111,6 +113,32 @@ def test_settings_of_every_config() -> None:
         "quantization_config": {"quant_method": "fp8", "weight_block_size": [128, 128]},
     }  # fmt: skip
     assert len(import_config(unknown(**harmless)).spec.layers) == 32
+
+
+GGUF = {
+    "general.architecture": "zephyrine",
+    "zephyrine.block_count": 4,
+    "zephyrine.context_length": 2048,
+    "zephyrine.embedding_length": 512,
+    "zephyrine.feed_forward_length": 2048,
+    "zephyrine.expert_count": 8,
+    "zephyrine.expert_used_count": 2,
+    "zephyrine.expert_shared_count": 1,
+    "zephyrine.rope.freq_base": 10000.0,
+    "zephyrine.attention.head_count": 8,
+    "zephyrine.attention.head_count_kv": 2,
+    "zephyrine.attention.layer_norm_rms_epsilon": 1e-5,
+}
+
+
+@pytest.mark.parametrize(("key", "value"), [*((k, v) for _, k, v in INVENTED), *UNHEARD[:-1]])
+def test_unknown_gguf_architecture(key: str, value: Any, tmp_path: Path) -> None:
+    """A GGUF file of an architecture that nobody knows: the same, key and value named."""
+    found = import_gguf(write_gguf(tmp_path / "plain.gguf", GGUF))
+    assert [warning.id for warning in found.warnings] == ["assumed-plain-attention"]
+    path = write_gguf(tmp_path / "x.gguf", {**GGUF, f"zephyrine.{key}": value})
+    with pytest.raises(ImportRefused, match=rf"zephyrine\.{key} is"):
+        import_gguf(path)
 
 
 def real_configs() -> list[dict[str, Any]]:

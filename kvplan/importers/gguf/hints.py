@@ -1,8 +1,8 @@
 """Keys that shape a cache: each must be one that the architecture's row reads, else refusal.
 
 An unknown architecture may have a layout that nobody here has seen. It passes as plain attention
-only while none of its keys hints at another one, and then with a warning. A key with nothing in it
-(0, false, an array of zeros) hints at nothing.
+only while every key of it is known to be no matter of the cache, and then with a warning. A key
+with nothing in it (0, false, an array of zeros) hints at nothing.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kvplan.importers.gguf_values import Value
 _HARMLESS = re.compile(
     r"""(block_count|context_length|vocab_size|embedding_length(_out|_per_layer_input)?|features_length
     |feed_forward_length|leading_dense_block_count|nextn_predict_layers
-    |(expert|experts|moe|rope|altup|activation|classifier|pooling|dense_\d|hyper_connection|swiglu)\w*(\..+)?
+    |(expert|experts|moe|rope|altup|activation|classifier|pooling_type|dense_\d|hyper_connection|swiglu)\w*(\..+)?
     |xielu\..+|attn_res\..+|(vision|audio|mm)\..+|spatial_merge_size|image_\w+|interleave_moe_layer_step|hash_layer_count|decision\..+
     |(attn_|final_|router_)?logit_(scale|softcapping)|residual_scale|embedding_scale
     |use_parallel_residual|tensor_data_layout|hidden_act(ivation)?|swin_norm|rescale_every_n_layers
@@ -29,15 +29,13 @@ _HARMLESS = re.compile(
         |decay_lora_rank|iclr_lora_rank|value_residual_mix_lora_rank|gate_lora_rank))""",
     re.VERBOSE,
 )
-# Words of a layout that is not plain, and more that only raise a doubt about an unknown model.
+# What is a matter of the cache after all, if the architecture is unknown (`expert_cache_rate`).
+_KEPT = re.compile(r"cache|window|memory|state|kept|keep|shar(?!ed_(feed|count))|kv_|_attention")
+# Words of a layout that is not plain.
 _HINT = re.compile(
     r"slid|window|swa|chunk|pattern|period|interval|every|lora_rank|latent|mla|compress|index|sparse"
     r"|shar|cross|ssm|mamba|conv|wkv|rwkv|kda|linear|delta|gated|recur|state|cache|loop|cycle|hrm"
     r"|stride|ratio|decoder_block"
-)
-_DOUBT = re.compile(
-    r"local|global|offset|reuse|block|layer|stack|decoder|encoder|memory|mem_|dilat|sink|kv|ple\.|adapter"
-    r"|router|nope|group|pool|key_|value_|head_dim|merge|evict|retain|span|^attention\."
 )
 
 
@@ -54,10 +52,9 @@ def check_hints(keys: Keys, row: Architecture | None) -> None:
     read = _read_by(row)
     for name in keys.names():
         value = keys.raw(name)
-        if _HARMLESS.fullmatch(name) or read.fullmatch(name) or _says_nothing(value):
+        if _harmless(name, row) or read.fullmatch(name) or _says_nothing(value):
             continue
-        lowered = name.lower()
-        if _HINT.search(lowered) or (row is None and _DOUBT.search(lowered)):
+        if row is None or _HINT.search(name.lower()):
             what = "an unknown architecture" if row is None else "this architecture"
             keys.refuse(
                 name,
@@ -72,6 +69,12 @@ def check_hints(keys: Keys, row: Architecture | None) -> None:
                 f"is {brief(counts)}: what these keep is not known for an unknown architecture",
                 hint=_spec_lines(keys),
             )
+
+
+def _harmless(name: str, row: Architecture | None) -> bool:
+    if not _HARMLESS.fullmatch(name):
+        return False
+    return row is not None or not _KEPT.search(name)
 
 
 def _spec_lines(keys: Keys) -> str:
