@@ -16,6 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import lcm
 
+from kvplan.engines.vllm import latent_pool
 from kvplan.engines.vllm.groups import Group
 from kvplan.engines.vllm.kv_layout import is_block_outermost
 from kvplan.engines.vllm.refusal import Refused
@@ -41,10 +42,20 @@ class Pool:
     stages: int
     rules: Rules
 
+    @property
+    def _latent_pool(self) -> str:
+        """How latents with windows share blocks in this version; `packed` for all else."""
+        if self.rules.latent_pool == latent_pool.PACKED:
+            return latent_pool.PACKED
+        windows = latent_pool.has_latent_windows(self.groups)
+        return self.rules.latent_pool if windows else latent_pool.PACKED
+
     def bytes_per_block(self, stage: int) -> int:
         """Bytes of one block on a rank of this stage, 0 without a cache."""
         if not self.groups:
             return 0
+        if self._latent_pool in (latent_pool.TUPLES, latent_pool.SLOTS):
+            return latent_pool.bytes_per_block(self.groups, stage, self._latent_pool)
         if not is_block_outermost(self.layout):
             return max(group.strides(stage) for group in self.groups)
         widest = max(group.pages(stage) for group in self.groups)
@@ -71,6 +82,8 @@ class Pool:
 
     def request_blocks(self, load: Load, stage: int = 0) -> int:
         """Blocks that one request needs, summed over the groups."""
+        if self._latent_pool in (latent_pool.TUPLES, latent_pool.SLOTS):
+            return latent_pool.request_blocks(self.groups, load)
         return sum(group.blocks_on(stage, load) for group in self.groups)
 
     def request_bytes(self, load: Load, stage: int) -> int:
@@ -79,6 +92,8 @@ class Pool:
 
     def charged_bytes(self, load: Load, stage: int) -> int:
         """Bytes that the start-up check of this version charges one request with."""
+        if self._latent_pool != latent_pool.PACKED:
+            return latent_pool.charged_bytes(self.groups, load, stage)
         if self.rules.fit_check == "first_group":
             return self.groups[0].blocks_on(stage, load) * self.bytes_per_block(stage)
         if self.rules.fit_check == "layers":

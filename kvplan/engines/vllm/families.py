@@ -75,6 +75,7 @@ _BY_TYPE: dict[str, Family] = {
     "minicpm3": Family(latent=False),
     "deepseek_v32": Family(bfloat16_is_auto=True),  # models/config.py
     "deepseek_v4": Family(packed_latent=True),  # models/deepseek_v4
+    "deepseek_ref": Family(packed_latent=True),  # the same, under its authors' name
     "glm_moe_dsa": Family(sm100_cache_dtype="fp8_e4m3"),
     "glm5_next": Family(sm100_cache_dtype="fp8"),
     "glm5_next_text": Family(sm100_cache_dtype="fp8"),

@@ -41,6 +41,7 @@ class Rules:
         fit_check: what the start-up check charges a request: the blocks of all `groups`; the bytes
             of all `layers`, without what a group's narrower members waste; the blocks of the
             `first_group` alone; or, before V1, whether the pool holds `pool_tokens` enough.
+        latent_pool: how DeepSeek V4's latents and windows share blocks; see `latent_pool`.
     """
 
     version: str
@@ -57,6 +58,7 @@ class Rules:
     prefix_caching_of_hybrids: bool = True
     hybrid_groups: bool = True
     fit_check: str = "groups"
+    latent_pool: str = "packed"
 
 
 # Newest first: (version, what it does otherwise than the entry above).
@@ -66,13 +68,13 @@ _CHANGES: tuple[tuple[str, dict[str, Any]], ...] = (
     ("0.31.0", {"checkpoint_kinds": ("kimi_delta_attention",)}),
     ("0.30.0", {}),
     ("0.29.0", {}),
-    ("0.28.0", {"reserves_null_block": False, "checkpoint_kinds": ()}),
+    ("0.28.0", {"reserves_null_block": False, "checkpoint_kinds": (), "latent_pool": "widest"}),
     ("0.27.0", {"prefix_caching_of_hybrids": False}),
-    ("0.26.0", {}),
+    ("0.26.0", {"latent_pool": "slots"}),
     ("0.25.0", {"in_flight_batches": False}),
     ("0.24.0", {}),
     ("0.23.0", {"pads_pages": False}),
-    ("0.22.0", {}),
+    ("0.22.0", {"latent_pool": "tuples"}),
     ("0.21.0", {}),
     ("0.20.0", {"capacity_from_concurrency": False}),
     ("0.19.0", {"gpu_memory_utilization": 0.9}),
