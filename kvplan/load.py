@@ -38,11 +38,14 @@ class LoadedModel(NamedTuple):
         spec: the model.
         origin: the file or folder it was read from.
         warnings: what had to be assumed to read it.
+        hf_id: the Hugging Face id it was asked for by: copies of one model, quantised otherwise,
+            share a spec and differ in their weights. None for any other way to name it.
     """
 
     spec: ModelSpec
     origin: str
     warnings: tuple[Notice, ...] = ()
+    hf_id: str | None = None
 
 
 def load_model(
@@ -75,7 +78,8 @@ def load_model(
         if found is None:
             raise _with_network_hint(error, model) from None
         return found
-    return LoadedModel(entry.spec(), entry.document.name)
+    spec = entry.spec()
+    return LoadedModel(spec, entry.document.name, hf_id=_asked_id(spec, model))
 
 
 def import_model(path: str, *, allow_network: bool = False) -> tuple[Imported, str]:
@@ -126,7 +130,17 @@ def _elsewhere(model: str, *, allow_network: bool) -> LoadedModel | None:
     if os.path.exists(model):
         return _from_path(model)
     found = _from_cache(model, allow_network=allow_network)
-    return None if found is None else _loaded(*found)
+    return None if found is None else _loaded(*found)._replace(hf_id=model)
+
+
+def _asked_id(spec: ModelSpec, model: str) -> str | None:
+    """The id of a spec that a name is, with or without its organisation; not its own short name."""
+    wanted = model.strip().lower()
+    if wanted in (spec.name.lower(), *(alias.lower() for alias in spec.aliases)):
+        return None
+    ids = {hf_id.lower(): hf_id for hf_id in reversed(spec.hf_ids)}
+    tails = {hf_id.rpartition("/")[2]: ids[hf_id] for hf_id in ids}
+    return ids.get(wanted) or tails.get(wanted)
 
 
 def _from_cache(model: str, *, allow_network: bool) -> tuple[Imported, str] | None:

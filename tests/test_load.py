@@ -70,6 +70,8 @@ def test_catalogue(name: str) -> None:
     found = load_model(name)
     assert found.spec.name == "llama3-8b"
     assert not found.warnings
+    by_id = "meta" in name.lower()
+    assert found.hf_id == ("meta-llama/Meta-Llama-3-8B" if by_id else None)
 
 
 def test_alias() -> None:

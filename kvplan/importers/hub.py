@@ -109,12 +109,6 @@ def remote_weight_headers(repo_id: str) -> list[dict[str, Any]]:
     ]
 
 
-def repo_of(place: str) -> str | None:
-    """The Hugging Face id whose snapshot in the cache holds `place`, None for any other place."""
-    match = re.search(r"models--([^/]+)--([^/]+)/snapshots/", place.replace(os.sep, "/") + "/")
-    return f"{match[1]}/{match[2]}" if match else None
-
-
 def _library() -> Any:
     try:
         return import_module("huggingface_hub")

@@ -7,6 +7,8 @@ Looked up where the model was found, the surest first:
     headers of the files on the Hub, only when asked for                   every byte, by format
     parameters of the spec times its own format                            unquantised models
 
+A model named by its Hugging Face id is looked up in the local cache even if the catalogue knows it,
+because a quantised copy shares its spec and not its weights.
 The source is named with the figure; None means that nothing says.
 Source: safetensors index files as transformers 4 and 5 write them (`metadata.total_size`).
 """
@@ -29,6 +31,12 @@ INDEX_NAMES = ("model.safetensors.index.json", "consolidated.safetensors.index.j
 # Weights before safetensors: only the total of their index can be read without running them.
 _OLD_INDEX = "pytorch_model.bin.index.json"
 _INDEX_LIMIT = 256 * 2**20
+# What ids of quantised copies say; their parameters are not in the format of the spec.
+_QUANTISED = re.compile(
+    r"(?:^|[-_.])(?:fp8|nvfp4|mxfp[468]|fp4|int[248]|awq|gptq|bnb|gguf|exl[23]|mlx|w\d+a\d+|\d-?bits?"
+    r"|q\d_\w+|autoround|quantized|hqq|aqlm|quark|modelopt)(?=[-_.]|$)",
+    re.IGNORECASE,
+)
 _PART = re.compile(r"(?P<stem>.+)-\d+-of-(?P<count>\d+)\.safetensors")
 
 
@@ -40,7 +48,9 @@ class Weights(NamedTuple):
     source: str
 
 
-def weights_of(spec: ModelSpec, place: str, *, allow_network: bool = False) -> Weights | None:
+def weights_of(
+    spec: ModelSpec, place: str, *, hf_id: str | None = None, allow_network: bool = False
+) -> Weights | None:
     """The weights of a model found at `place` (a file or folder), or from its parameter count.
 
     None when nothing says.
@@ -48,28 +58,34 @@ def weights_of(spec: ModelSpec, place: str, *, allow_network: bool = False) -> W
     Args:
         spec: the model.
         place: where it was found.
-        allow_network: for a model of the Hub without weights here, read their headers there.
+        hf_id: the Hugging Face id it was asked for by.
+        allow_network: for an id without weights here, read their headers on the Hub.
 
     Raises:
         InputError: a weights file that is not what its name says, or a Hub that does not answer.
     """
     if is_gguf(place):
         return _from_gguf(place) or _from_parameters(spec)
-    folder = _folder(place)
-    if folder is None:
-        return _from_parameters(spec)
-    found = _from_safetensors(folder) or _from_index(folder)
-    if found is None and allow_network:
-        found = _from_hub(folder)
-    return found or _from_parameters(spec)
+    folder = _folder(place, hf_id)
+    found = (_from_safetensors(folder) or _from_index(folder)) if folder else None
+    if found is None and allow_network and hf_id is not None:
+        found = _from_hub(hf_id)
+    if found is None and not (hf_id and _QUANTISED.search(hf_id)):
+        found = _from_parameters(spec)
+    return found
 
 
-def _folder(place: str) -> str | None:
-    """The folder in which weights lie beside a config, None for any other place."""
+def _folder(place: str, hf_id: str | None) -> str | None:
+    """The folder in which weights may lie: a config's, or the cached snapshot of an id."""
     if os.path.isdir(place):
         return place
-    beside = os.path.basename(place) in CONFIG_NAMES
-    return (os.path.dirname(place) or os.curdir) if beside else None
+    if os.path.basename(place) in CONFIG_NAMES:
+        return os.path.dirname(place) or os.curdir
+    if hf_id is None:
+        return None
+    from kvplan.importers.hub import find_snapshot
+
+    return find_snapshot(hf_id)
 
 
 def _from_gguf(path: str) -> Weights | None:
@@ -135,16 +151,11 @@ def _from_index(folder: str) -> Weights | None:
     return None
 
 
-def _from_hub(folder: str) -> Weights | None:
-    from kvplan.importers.hub import remote_weight_headers, repo_of
+def _from_hub(hf_id: str) -> Weights | None:
+    from kvplan.importers.hub import remote_weight_headers
 
-    repo_id = repo_of(folder)
-    if repo_id is None:
-        return None
-    headers = remote_weight_headers(repo_id)
-    if not headers:
-        return None
-    where = f"{repo_id} on the Hub"
+    headers = remote_weight_headers(hf_id)
+    where = f"{hf_id} on the Hub"
     return _summed((header_bytes(header, where) for header in headers), f"headers of {where}")
 
 

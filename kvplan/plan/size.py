@@ -99,7 +99,9 @@ def size(
     if weights:
         from kvplan.importers.weights import weights_of
 
-        found_weights = weights_of(model.spec, model.origin, allow_network=allow_network)
+        found_weights = weights_of(
+            model.spec, model.origin, hf_id=model.hf_id, allow_network=allow_network
+        )
         if found_weights is None:
             message = (
                 f"nothing says how large the weights of {model.spec.name} are: no safetensors file,"

@@ -14,7 +14,7 @@ import pytest
 
 from kvplan.cli import main
 from kvplan.errors import InputError, MissingDependencyError, UnknownModelError
-from kvplan.importers.hub import fetch_snapshot, is_repo_id, repo_of
+from kvplan.importers.hub import fetch_snapshot, is_repo_id
 from kvplan.load import import_model, load_model
 from tests.importers.config_cases import llama
 
@@ -216,20 +216,6 @@ def test_no_ids(text: str) -> None:
     assert not is_repo_id(text)
 
 
-@pytest.mark.parametrize(
-    ("place", "repo"),
-    [
-        (f"/c/hub/models--org--a.b-c/snapshots/{REVISION}", "org/a.b-c"),
-        (f"/c/models--org--m/snapshots/{REVISION}/config.json", "org/m"),
-        ("/c/org/model", None),
-        ("/c/models--org--m", None),
-    ],
-)
-def test_repo_of(place: str, repo: str | None) -> None:
-    """A place in the cache tells the id it belongs to."""
-    assert repo_of(place) == repo
-
-
 # -- weights --------------------------------------------------------------------------------
 
 
@@ -297,3 +283,18 @@ def test_headers_that_cannot_be_had(
     hub.headers = make()
     assert main(["size", "org/model", "--allow-network", "--weights"]) == 2
     assert "org/model" in capsys.readouterr().err
+
+
+def test_weights_of_a_quantised_copy(hub: FakeHub, capsys: Any) -> None:
+    """An id of the catalogue: its own headers on the Hub, not the parameters of the shared spec."""
+    hub.headers = {
+        "model.safetensors": {
+            "a": {"dtype": "F8_E4M3", "shape": [16], "data_offsets": (0, 16)},
+        }
+    }
+    command = ["size", "Qwen/Qwen3-8B-FP8", "--weights", "--json", "--allow-network"]
+    assert main(command) == 0
+    result = json.loads(capsys.readouterr().out)["results"][0]
+    assert result["model"]["name"] == "qwen3-8b"
+    assert result["weights"]["by_dtype"] == {"fp8_e4m3": 16}
+    assert hub.asked == ["headers"]

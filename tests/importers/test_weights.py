@@ -391,6 +391,51 @@ def test_what_a_spec_does_not_say(changes: dict[str, Any]) -> None:
     assert weights_of(SPEC.replaced(**changes), "spec.yaml") is None
 
 
+def test_quantised_copy_of_a_known_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Qwen3-8B-FP8 shares the spec of Qwen3-8B: its parameters in bfloat16 are not its weights.
+
+    What the cache holds of the very id is.
+    """
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
+    whole, copy = load_model("Qwen/Qwen3-8B"), load_model("qwen/qwen3-8b-fp8")
+    assert whole.spec == copy.spec
+    assert (whole.hf_id, copy.hf_id) == ("Qwen/Qwen3-8B", "Qwen/Qwen3-8B-FP8")
+    found = weights_of(whole.spec, whole.origin, hf_id=whole.hf_id)
+    assert found is not None
+    assert found.bytes == 2 * (whole.spec.parameters or 0)
+    assert weights_of(copy.spec, copy.origin, hf_id=copy.hf_id) is None
+    snapshot = tmp_path / "models--Qwen--Qwen3-8B-FP8" / "snapshots" / ("a" * 40)
+    snapshot.mkdir(parents=True)
+    (snapshot / "config.json").write_text("{}")
+    write_safetensors(snapshot / "model.safetensors", {"a": ("F8_E4M3", [100])})
+    found = weights_of(copy.spec, copy.origin, hf_id=copy.hf_id)
+    assert found is not None
+    assert found.by_dtype == {"fp8_e4m3": 100}
+
+
+@pytest.mark.parametrize(
+    ("name", "quantised"),
+    [
+        ("Qwen/Qwen3-8B-FP8", True),
+        ("nvidia/X-NVFP4", True),
+        ("o/X-AWQ-INT4", True),
+        ("o/X-w4a16", True),
+        ("o/X-4bit", True),
+        ("o/X-bnb-4bit", True),
+        ("o/X-Q4_K_M-GGUF", True),
+        ("o/X-GPTQ-Int8", True),
+        ("o/X-8B-BF16", False),
+        ("o/X-8b-instruct", False),
+        ("o/Qwen3-4B-2507", False),
+        ("google/gemma-3-12b-it", False),
+    ],
+)
+def test_ids_of_quantised_copies(name: str, quantised: bool) -> None:
+    """An id that speaks of a quantisation has unknown weights where no file is at hand."""
+    spec = SPEC.replaced(parameters=10, dtype="bfloat16")
+    assert (weights_of(spec, "spec.yaml", hf_id=name) is None) == quantised
+
+
 # -- kvplan size --weights ------------------------------------------------------------------
 
 
