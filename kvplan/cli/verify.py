@@ -34,7 +34,11 @@ def run(values: Values) -> int:
     # What runs out or goes away is reported below; torch would add warnings and stack traces.
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR" if world is None else "FATAL")
     if world is None:
-        return _verify(values, rank=0)
+        try:
+            return _verify(values, rank=0)
+        except KeyboardInterrupt:
+            print("kvplan verify: interrupted; everything allocated was freed", file=sys.stderr)
+            raise
     from kvplan.errors import KvplanError
     from kvplan.verify.ranks import Stopped, stoppable
 
@@ -42,7 +46,10 @@ def run(values: Values) -> int:
         with stoppable():
             code = _verify(values, rank=world.rank)
     except Stopped:
-        print(f"kvplan verify: rank {world.rank}: another rank ended", file=sys.stderr)
+        print(
+            f"kvplan verify: rank {world.rank}: ended, because another rank is gone",
+            file=sys.stderr,
+        )
         code = 1
     except KvplanError as error:
         # each rank may have a reason of its own
@@ -69,9 +76,11 @@ def _verify(values: Values, *, rank: int) -> int:
         raise UsageError("verify takes one --dtype; size puts several side by side")
     specs = values["specs"] or None
     engine = values["engine"]
-    options = options_from(values, engine)
+    running = values["engine_log"] is not None or values["metrics"] is not None
+    # The log says whose it is; flags without an engine's name are vLLM's.
+    options = options_from(values, "vllm" if running and engine == "logical" else engine)
     request = request_from(values, dtype=dtypes[0], options=options)
-    if values["engine_log"] is not None or values["metrics"] is not None:
+    if running:
         return _running(values, request)
     if values["model"] is None:
         raise UsageError("which MODEL?", hint="only --engine-log and --metrics can do without")
@@ -98,9 +107,14 @@ def _verify(values: Values, *, rank: int) -> int:
 
 def _running(values: Values, request: Request) -> int:
     """Hold a running engine's own figures against the rules; nothing is allocated."""
+    from kvplan.errors import UsageError
     from kvplan.report.write import emit
     from kvplan.verify.running.verify import verify_running
 
+    for name in ("decode", "fraction", "max_bytes", "margin", "allow_oom"):
+        if values[name]:
+            spelled = name.replace("_", "-")
+            raise UsageError(f"--{spelled} is about allocating, and a running engine is only read")
     found = verify_running(
         values["model"],
         engine_log=values["engine_log"],

@@ -1,8 +1,8 @@
 """DeepSeek V4's pool before vllm 0.29: latents and windows of several page sizes in one block.
 
-    0.20 - 0.22   tuples: one layer of each of the latents' page sizes; a block holds as many of them as
+    0.20 - 0.22   tuples: one layer of each of the latents' page sizes; a block holds as many as
                   the group with the most layers of one size has
-    0.23 - 0.26   slots: a block holds, of each page size, as many pages as any group has layers of it
+    0.23 - 0.26   slots: a block holds, of each page size, as many pages as any group has layers
     0.27 - 0.28   as wide as the widest group, but the start-up check still counts tuples
 
 Up to 0.26 a window's page was padded to the next latent's, and a request was counted in bytes: what

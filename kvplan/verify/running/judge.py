@@ -20,12 +20,13 @@ from kvplan.spec import states as kept
 from kvplan.spec.model import ModelSpec
 from kvplan.spec.recurrent import RecurrentState
 from kvplan.verify.checks import Check, agreement, undecided
+from kvplan.verify.running import seen as s
 from kvplan.verify.running.compare import checks_of, given_of
 from kvplan.verify.running.pool import PoolOf, build_pool
 from kvplan.verify.running.seen import Seen
 from kvplan.verify.running.setup import Setup, combinations, questions_of, versions_of
 
-_MOST_COMBINATIONS = 400
+_MOST_COMBINATIONS = 2000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,10 +53,15 @@ class Judged:
         return agreement(self.checks)
 
     @property
+    def evidence(self) -> int:
+        """Figures that agree; whether the engine started proves little and does not count."""
+        return sum(1 for check in self.checks if check.ok and check.name != "starts")
+
+    @property
     def weight(self) -> tuple[int, int]:
         """Fewest failures, then most agreements."""
         verdicts = [check.ok for check in self.checks]
-        return verdicts.count(False) if verdicts else 99, -verdicts.count(True)
+        return 99 if self.pool is None else verdicts.count(False), -verdicts.count(True)
 
 
 class Judge:
@@ -104,13 +110,19 @@ class Judge:
             version = self.setup.version or answers.get("version") or VERSIONS[0]
             chosen = {k: v for k, v in answers.items() if v and k != "version"}
             judged = self.one(version, self.setup.options, chosen)
-            if judged.agrees:
+            # One figure alone may fit by chance once settings are chosen to make it fit.
+            if judged.agrees and (not chosen or judged.evidence > 1 or self._anchored):
                 return judged
             # Only the defaults stand for a disagreement: other answers would hide what is wrong.
             if closest is None or (not chosen and judged.weight < closest.weight):
                 closest = judged
         assert closest is not None
         return closest
+
+    @property
+    def _anchored(self) -> bool:
+        """The memory is printed, so figures are bound to bytes."""
+        return bool({s.AVAILABLE, s.NEEDED_AVAILABLE} & self.seen.figures.keys())
 
     def agreeing_versions(self, judged: Judged) -> list[str]:
         """The releases whose rules give the same verdict, when nothing states one."""
@@ -123,13 +135,26 @@ class Judge:
     def causes(self, judged: Judged, *, most: int = 3) -> list[str]:
         """What else would make every figure fit, one change at a time."""
         found: list[str] = []
+        extras = self._open_answers()
         for words, version, changes in self._changes(judged):
             options = {k: v for k, v in judged.options.items() if changes.get(k, v) != ""}
             put = {k: v for k, v in changes.items() if v != ""}
-            if self.one(version, options, put).agrees:
-                found.append(words)
-                if len(found) == most:
+            for extra in extras:
+                tried = self.one(version, options, {**extra, **put})
+                if tried.agrees and (not extra or tried.evidence > 1 or self._anchored):
+                    also = "".join(f" and {name} {value}" for name, value in extra.items())
+                    found.append(f"{words}{also}")
                     break
+            if len(found) == most:
+                break
+        return found
+
+    def _open_answers(self) -> list[dict[str, str]]:
+        """No answer, and each single answer to a question that nothing answers."""
+        found: list[dict[str, str]] = [{}]
+        for question in questions_of(self.setup, self.spec, self.seen):
+            if question.option != "version":
+                found += [{question.option: answer} for answer in question.answers if answer]
         return found
 
     def _changes(self, judged: Judged) -> Iterator[tuple[str, str, dict[str, str]]]:
@@ -139,6 +164,8 @@ class Judge:
         def now(name: str) -> str:
             return str(options.get(name, FLAGS[name].default))
 
+        for name, value in self.setup.overridden.items():
+            yield f"{name} {value}, as the log says", version, {name: value}
         for tp in ("1", "2", "4", "8", "16", "32"):
             if tp != now("tensor_parallel_size"):
                 yield _ranks_words(self.spec, tp), version, {"tensor_parallel_size": tp}

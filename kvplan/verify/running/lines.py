@@ -30,10 +30,10 @@ _N, _G = r"(-?\d[\d,]*)", r"(-?\d+(?:\.\d+)?)"
 _FIGURES: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...] = tuple(
     (re.compile(pattern), names)
     for pattern, names in (
-        (rf"# [\w ]+ blocks: {_N}, # CPU blocks: {_N}", (s.BLOCKS, s.CPU_BLOCKS)),
+        (rf"# [\w ]+ blocks: {_N}, # CPU blocks: {_N}?", (s.BLOCKS, s.CPU_BLOCKS)),
         (rf"# GPU blocks: {_N}\s*$", (s.BLOCKS,)),
         (rf"num_gpu_blocks is: {_N}", (s.BLOCKS,)),
-        (rf"\b[A-Z]{{2,4}}(?: \+ host)? KV cache size: {_N} tokens", (s.CAPACITY,)),
+        (r"\b[A-Z]{2,4}(?: \+ host)? KV cache size: (\d[\d,.]*[kK]?) tokens", (s.CAPACITY,)),
         (rf"Maximum concurrency for {_N} tokens per request: {_G}x", ("length", s.CONCURRENCY)),
         (rf"Available KV cache memory: {_G} GiB", (s.AVAILABLE,)),
         (rf"reserved for KV Cache is {_G} ?GiB", (s.AVAILABLE,)),
@@ -45,26 +45,27 @@ _FIGURES: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...] = tuple(
 _GIB = frozenset((s.AVAILABLE, s.NEEDED, s.NEEDED_AVAILABLE))
 
 _TOO_LONG = re.compile(
-    rf"max seq len \({_N}\)[^(]*\({_G} Gi?B KV cache is needed.*?"
-    rf"available KV cache memory \({_G} Gi?B\)"
+    rf"max seq len \({_N}\)[^(]*\({_G} Gi?B KV cache is needed"
+    rf"(?:.*?available KV cache memory \({_G} Gi?B\))?"
 )
 _POOL_TOO_SMALL = re.compile(
     rf"max seq len \({_N}\) is larger than the maximum number of tokens that can be stored "
     rf"in KV cache \({_N}\)"
 )
 _NO_MEMORY = "No available memory for the cache blocks"
+_FAILED = re.compile(r"Engine core initialization failed|EngineCore failed to start")
 
 _TERMS: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...] = tuple(
     (re.compile(pattern), names)
     for pattern, names in (
-        (rf"total_gpu_memory \({_G}GiB\) x gpu_memory_utilization \({_G}\) = {_G}GiB",
+        (rf"total_gpu_memory \({_G}GiB\) x gpu_memory_utilization \({_G}\)(?: = {_G}GiB)?",
          ("total", "share", "requested")),
         (rf"model weights take {_G}GiB; non_torch_memory takes {_G}GiB; "
          rf"PyTorch activation peak memory takes {_G}GiB", ("weights", "non_torch", "activation")),
         (rf"total_gpu_memory={_G}GiB.*?peak_torch_memory={_G}GiB.*?non_torch_memory={_G}GiB.*?"
          rf"gpu_memory_utilization={_G}", ("total", "activation", "non_torch", "share")),
         (rf"Free memory on device \({_G}/{_G} GiB\) on startup\. Desired GPU memory utilization "
-         rf"is \({_G}, {_G} GiB\)", ("free", "total", "share", "requested")),
+         rf"is \({_G}(?:, {_G} GiB)?\)", ("free", "total", "exact_share", "requested")),
         (rf"Actual usage is {_G} GiB for weight, {_G} GiB for peak activation, {_G} GiB for "
          rf"non-torch memory", ("weights", "activation", "non_torch")),
     )
@@ -85,7 +86,7 @@ _SETTINGS: tuple[tuple[re.Pattern[str], str], ...] = (
 _HINTS = (
     "KV cache", "KV Cache", "blocks", "vLLM", "LLM engine", "args: ", "memory", "block size",
     "max seq len", "Maximum concurrency", "max model len", "max_num_batched_tokens",
-    "model weights take", "█", "▀", "▄", "num_gpu_blocks", "kv_cache_size",
+    "model weights take", "ngineCore", "Engine core", "num_gpu_blocks", "kv_cache_size", "█", "▀", "▄",
 )  # fmt: skip
 
 
@@ -110,8 +111,8 @@ def read_line(line: str, number: int, seen: Seen) -> bool:
         if found is not None:
             known = True
             for name, text in zip(names, found.groups(), strict=True):
-                decimals = None if name == "share" else 2
-                seen.terms.setdefault(name, read_printed(text, number, decimals=decimals))
+                if text is not None:
+                    seen.terms.setdefault(*_term(name, text, number))
     for pattern, setting in _SETTINGS:
         found = pattern.search(line)
         if found is not None:
@@ -122,13 +123,15 @@ def read_line(line: str, number: int, seen: Seen) -> bool:
 
 def _take(found: re.Match[str], names: tuple[str, ...], number: int, seen: Seen) -> None:
     for name, text in zip(names, found.groups(), strict=True):
+        if text is None:
+            continue
         if name == "length":
             # What the engine planned for: `--max-model-len auto` is settled here.
             seen.facts["max_model_len"] = s.Fact(text.replace(",", ""), number)
             continue
         figure = read_printed(text, number, decimals=2 if name in _GIB else None)
         if name == s.CONCURRENCY:
-            figure = Printed(figure.value, 10.0 ** -max(2, _places(text)), number)
+            figure = read_printed(text, number, decimals=2)
         seen.take(name, figure)
     if s.CPU_BLOCKS in names:
         seen.v0 = True
@@ -136,20 +139,27 @@ def _take(found: re.Match[str], names: tuple[str, ...], number: int, seen: Seen)
         seen.outcome = seen.outcome or s.STARTED
 
 
-def _places(text: str) -> int:
-    return len(text.partition(".")[2])
+def _term(name: str, text: str, number: int) -> tuple[str, Printed]:
+    if name == "exact_share":
+        # V1 prints the option as it was given.
+        return "share", Printed(float(text), 0.0, number)
+    return name, read_printed(text, number, decimals=2)
 
 
 def _read_refusal(line: str, number: int, seen: Seen) -> bool:
     if _NO_MEMORY in line:
         seen.outcome = s.NO_MEMORY
         return True
+    if _FAILED.search(line) is not None:
+        seen.outcome = seen.outcome or s.FAILED
+        return True
     found = _TOO_LONG.search(line)
     if found is not None:
         seen.outcome = s.TOO_LONG
         seen.facts["max_model_len"] = s.Fact(found[1].replace(",", ""), number)
         seen.take(s.NEEDED, read_printed(found[2], number, decimals=2))
-        seen.take(s.NEEDED_AVAILABLE, read_printed(found[3], number, decimals=2))
+        if found[3] is not None:
+            seen.take(s.NEEDED_AVAILABLE, read_printed(found[3], number, decimals=2))
         return True
     found = _POOL_TOO_SMALL.search(line)
     if found is not None:

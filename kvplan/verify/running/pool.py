@@ -74,9 +74,9 @@ class PoolOf:
         """The log line's concurrency of a pool."""
         return capacity_of(self.made.pool, self.made.load, blocks)[1]
 
-    def blocks_of(self, tokens: int) -> range:
-        """The numbers of blocks whose log line shows exactly these tokens; may be empty."""
-        return range(self._first(tokens), self._first(tokens + 1))
+    def blocks_of(self, fewest: int, most: int) -> range:
+        """The numbers of blocks whose log line shows between so many tokens; may be empty."""
+        return range(self._first(fewest), self._first(most + 1))
 
     def _first(self, tokens: int) -> int:
         """The fewest blocks with at least so many tokens."""

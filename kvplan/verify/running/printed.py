@@ -40,9 +40,16 @@ def read_printed(text: str, line: int, *, decimals: int | None = None) -> Printe
     Args:
         text: the digits.
         line: where they stood.
-        decimals: decimals the writer rounds to, where it drops trailing zeros (`2.4` for 2.40).
+        decimals: decimals the writer rounds to, where it drops trailing zeros (`2.4` for 2.40); a
+            number without a point was then rounded to a whole one by whoever passed it on.
     """
     plain = text.replace(",", "")
+    thousands = plain[-1:] in ("k", "K")
+    plain = plain[:-1] if thousands else plain
     shown = len(plain.partition(".")[2])
-    places = shown if decimals is None else max(shown, decimals)
-    return Printed(float(plain), 10.0**-places if places else 0.0, line)
+    if thousands:
+        # Nobody's log says 55k, but people who pass figures on do: rounded to its last digit.
+        return Printed(float(plain) * 1000, 1000 * 10.0**-shown, line)
+    if decimals is None:
+        return Printed(float(plain), 10.0**-shown if shown else 0.0, line)
+    return Printed(float(plain), 10.0 ** -max(shown, decimals) if shown else 1.0, line)

@@ -14,11 +14,12 @@ NEEDED, NEEDED_AVAILABLE, LONGEST = "needed_gib", "refused_available_gib", "esti
 POOL_TOKENS = "pool_tokens"
 BLOCK_SIZE = "block_size"
 
-STARTED, TOO_LONG, NO_MEMORY = "started", "request_too_long", "no_memory"
+STARTED, TOO_LONG, NO_MEMORY, FAILED = "started", "request_too_long", "no_memory", "failed"
 OUTCOMES = {
     STARTED: "starts",
     TOO_LONG: "refuses: one request does not fit",
     NO_MEMORY: "refuses: no memory for the cache",
+    FAILED: "fails at start",
 }
 
 
@@ -45,7 +46,7 @@ class Seen:
         figures: the first value of each figure; of ranks that differ, the smallest.
         facts: settings by the engine's own names; `model` and `version` among them.
         terms: GiB of the engine's own budget, by name.
-        outcome: STARTED, TOO_LONG or NO_MEMORY once the log says so.
+        outcome: STARTED, TOO_LONG, NO_MEMORY or FAILED once the log says so.
         v0: the lines are those of vLLM's first engine.
         pools: bytes of each pool that an engine lists, by name.
     """
@@ -72,7 +73,7 @@ class Seen:
     @property
     def tells(self) -> bool:
         """Whether it says anything of the cache."""
-        return bool(self.figures or self.pools or self.outcome)
+        return bool(self.figures or self.pools or self.outcome or self.terms)
 
     @property
     def complete(self) -> bool:

@@ -7,6 +7,7 @@ seen in the log, it becomes a `Question` with the answers that are possible.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -44,6 +45,8 @@ class Setup:
         swap_gib: host memory for swapped blocks (V0).
         notes: what was overridden or could not be read.
         log_model: the model that the log names.
+        has_config: the log holds the engine's configuration line.
+        overridden: the log's values that the command line's replaced.
     """
 
     version: str | None
@@ -52,6 +55,8 @@ class Setup:
     swap_gib: float
     notes: tuple[str, ...]
     log_model: str | None
+    has_config: bool
+    overridden: Mapping[str, str]
 
     def stated(self, option: str) -> bool:
         """Whether the command line or the log states an option."""
@@ -69,6 +74,7 @@ def settle(seen: Seen, request: Request, version: str | None) -> Setup:
     notes: list[str] = []
     options: dict[str, str] = {}
     lines: dict[str, int] = {}
+    overridden: dict[str, str] = {}
     for name, fact in seen.facts.items():
         if name not in FLAGS:
             continue
@@ -85,6 +91,7 @@ def settle(seen: Seen, request: Request, version: str | None) -> Setup:
                 f"{name} is {value} on the command line, {known} in the log (line "
                 f"{lines[name]:,}): the command line's was used"
             )
+            overridden[name] = known
         options[name], lines[name] = value, 0
     own = seen.facts.get("version")
     found = _version(version, own, seen, notes)
@@ -97,6 +104,8 @@ def settle(seen: Seen, request: Request, version: str | None) -> Setup:
         swap_gib=float(swap.value) if swap and re.fullmatch(r"\d+(\.\d+)?", swap.value) else 4.0,
         notes=tuple(notes),
         log_model=model.value if model else None,
+        has_config="dtype" in seen.facts,
+        overridden=overridden,
     )
 
 
@@ -182,6 +191,10 @@ def questions_of(setup: Setup, spec: ModelSpec, seen: Seen) -> tuple[Question, .
         found.append(Question("async_scheduling", ("", "false")))
     if recurrent and not setup.stated("gpu"):
         found.append(Question("gpu", ("", *_KERNELS[1:])))
+    # A configuration line always names drafting, or that there is none.
+    if spec.draft_layers and not setup.stated("speculative_config") and not setup.has_config:
+        drafts = (json.dumps({"method": "mtp", "num_speculative_tokens": n}) for n in (1, 2, 3))
+        found.append(Question("speculative_config", ("", *drafts)))
     return tuple(found)
 
 
