@@ -18,6 +18,7 @@ from kvplan.engines.logical import logical_cache
 from kvplan.engines.request import Request
 from kvplan.errors import ImportRefused
 from kvplan.importers.config import import_config
+from kvplan.importers.weights import weights_of
 from kvplan.load import load_model
 from kvplan.spec.catalogue import Catalogue
 from kvplan.spec.model import ModelSpec
@@ -149,6 +150,19 @@ def test_catalogue_and_importer() -> None:
             expected = bytes_at(spec, ctx, with_draft=draft)
             assert bytes_at(found, ctx, with_draft=draft) == expected, (name, ctx)
     assert compared > 400
+
+
+@evidence
+def test_quantised_checkpoints_have_unknown_weights() -> None:
+    """Without files, no quantised checkpoint is taken for its parameters in bfloat16."""
+    checked = 0
+    for name, config in collected().items():
+        spec = catalogue().get(hf_id(name).lower())
+        if spec is None or import_config(config).spec.quant_method is None:
+            continue
+        checked += 1
+        assert weights_of(spec, "spec.yaml", hf_id=hf_id(name)) is None, name
+    assert checked > 40
 
 
 # -- the figures of the task ----------------------------------------------------------------
