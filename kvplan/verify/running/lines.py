@@ -86,7 +86,8 @@ _SETTINGS: tuple[tuple[re.Pattern[str], str], ...] = (
 _HINTS = (
     "KV cache", "KV Cache", "blocks", "vLLM", "LLM engine", "args: ", "memory", "block size",
     "max seq len", "Maximum concurrency", "max model len", "max_num_batched_tokens",
-    "model weights take", "ngineCore", "Engine core", "num_gpu_blocks", "kv_cache_size", "█", "▀", "▄",
+    "model weights take", "ngineCore", "Engine core", "num_gpu_blocks", "kv_cache_size",
+    "█", "▀", "▄",
 )  # fmt: skip
 
 

@@ -1,8 +1,8 @@
 """One reader per engine behind one small interface: which lines are its own, and what they say.
 
 A log is read once, by all readers side by side; the engine whose lines tell of a cache is the one
-that ran. An engine that prints through another's code (Ollama through llama.cpp) stands after it and
-wins when its own lines are there too.
+that ran. One that prints through another's code (Ollama through llama.cpp) stands after it and wins
+when its own lines are there too.
 """
 
 from __future__ import annotations
