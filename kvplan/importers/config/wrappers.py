@@ -71,6 +71,12 @@ TEXT_TYPES = {
     "granite_speech": "granite",
     "step3_vl": "step3_text",
     "deepseek_ocr2": "deepseek_ocr2_text",
+    "blip-2": "opt",
+    "instructblip": "opt",
+    "instructblipvideo": "opt",
+    "jev": "qwen3_5_text",
+    "muse_spark": "muse_spark_text",
+    "musicflamingo": "qwen2",
     "t5gemma": "t5_gemma_module",
     "t5gemma2": "t5gemma2_decoder",
 }
