@@ -68,9 +68,10 @@ def _verify(values: Values, *, rank: int) -> int:
     from kvplan.errors import UsageError
     from kvplan.load import load_model
     from kvplan.report.progress import byte_progress
-    from kvplan.report.write import emit
+    from kvplan.report.write import emit, renderer
     from kvplan.verify.run import verify
 
+    renderer("verify", values)  # a slip there must not cost the whole measurement
     dtypes = dtypes_from(values)
     if len(dtypes) > 1:
         raise UsageError("verify takes one --dtype; size puts several side by side")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from kvplan.errors import UsageError
@@ -21,8 +22,20 @@ def emit(command: str, results: Any, values: dict[str, Any], **options: Any) -> 
         options: passed on to the format's function.
 
     Raises:
-        UsageError: an unknown format, or one that this command does not have, or a file that
-            cannot be written.
+        UsageError: as `renderer`, or a file that cannot be written.
+    """
+    render = renderer(command, values)
+    path = None if values["output"] == "-" else values["output"]
+    return deliver(render(results, to_file=path is not None, **options), path)
+
+
+def renderer(command: str, values: dict[str, Any]) -> Callable[..., str]:
+    """The function that renders a command's results in the format asked for.
+
+    A command that takes long calls it first, so that a slip in the format costs nothing.
+
+    Raises:
+        UsageError: an unknown format, or one that this command does not have.
     """
     name = values["format"].strip().lower()
     if values["json"]:
@@ -36,11 +49,10 @@ def emit(command: str, results: Any, values: dict[str, Any], **options: Any) -> 
     from importlib import import_module
 
     module = import_module(f"kvplan.report.as_{name}")
-    render = getattr(module, command, None)
+    render: Callable[..., str] | None = getattr(module, command, None)
     if render is None:
         raise UsageError(f"{command} has no {name} report")
-    path = None if values["output"] == "-" else values["output"]
-    return deliver(render(results, to_file=path is not None, **options), path)
+    return render
 
 
 def deliver(text: str, path: str | None) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 from kvplan.errors import MissingDependencyError
@@ -14,7 +15,9 @@ def need_torch() -> Any:
         MissingDependencyError: it is not installed, or it does not load.
     """
     try:
-        import torch
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that numpy is not there, and more of that kind
+            import torch
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise _broken(error) from None
