@@ -289,7 +289,7 @@ def _verdict(
         return s.NO_MEMORY, "nothing is left for the cache"
     why = (
         f"one request of {pool.length:,} tokens is charged {pool.charged_bytes / GIB:.2f} GiB, "
-        f"{usable[0] / GIB:.2f} to {usable[1] / GIB:.2f} GiB are there"
+        f"{sum(usable) / 2 / GIB:.2f} GiB are there"
     )
     if pool.charged_bytes > usable[1]:
         return s.TOO_LONG, why

@@ -33,8 +33,8 @@ _CONFIG_KEYS = {
 }
 _ENGINE = re.compile(r"Initializing an? (?:V([01]) )?LLM engine (?:\(v([^)\s]+)\) )?with config: ")
 _ARGS = re.compile(r"non-default args: (\{.*)|\bargs: Namespace\((.*)")
-_WORD = r"(?:torch\.)?([\w.:+-]+)"
-_DRAFT = re.compile(r"SpeculativeConfig\((.*?)\)")
+_WORD = r"(?:torch\.)?([\w.:+-]{1,200})"
+_DRAFT = re.compile(r"SpeculativeConfig\(([^)]{0,2000})\)")
 
 
 def is_start(line: str) -> bool:
@@ -51,9 +51,9 @@ def read_config(line: str, number: int, seen: Seen) -> bool:
     if head[2]:
         seen.learn("version", head[2], number)
     rest = line[head.end() :]
-    model = re.search(r"\bmodel=(['\"])(.*?)\1", rest)
+    model = re.search(r"\bmodel=['\"]([^'\"]{1,400})['\"]", rest)
     if model is not None:
-        seen.learn("model", model[2], number)
+        seen.learn("model", model[1], number)
     for key, option in _CONFIG_KEYS.items():
         found = re.search(rf"(?<![\w.]){key}={_WORD}", rest)
         if found is not None:

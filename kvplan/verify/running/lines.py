@@ -24,7 +24,9 @@ from kvplan.verify.running.config_line import is_start, read_args, read_config
 from kvplan.verify.running.printed import Printed, read_printed
 from kvplan.verify.running.seen import Seen
 
-_N, _G = r"(-?\d[\d,]*)", r"(-?\d+(?:\.\d+)?)"
+_T = r"(\d[\d,]{0,18}(?:\.\d{1,3})?[kK]?)"
+# Bounded, so that a line of digits cannot become a number without end.
+_N, _G = r"(-?\d[\d,]{0,18})", r"(-?\d{1,9}(?:\.\d{1,9})?)"
 
 # (pattern, names of its groups); GiB figures are rounded to two decimals by every version.
 _FIGURES: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...] = tuple(
@@ -33,7 +35,7 @@ _FIGURES: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...] = tuple(
         (rf"# [\w ]+ blocks: {_N}, # CPU blocks: {_N}?", (s.BLOCKS, s.CPU_BLOCKS)),
         (rf"# GPU blocks: {_N}\s*$", (s.BLOCKS,)),
         (rf"num_gpu_blocks is: {_N}", (s.BLOCKS,)),
-        (r"\b[A-Z]{2,4}(?: \+ host)? KV cache size: (\d[\d,.]*[kK]?) tokens", (s.CAPACITY,)),
+        (rf"\b[A-Z]{{2,4}}(?: \+ host)? KV cache size: {_T} tokens", (s.CAPACITY,)),
         (rf"Maximum concurrency for {_N} tokens per request: {_G}x", ("length", s.CONCURRENCY)),
         (rf"Available KV cache memory: {_G} GiB", (s.AVAILABLE,)),
         (rf"reserved for KV Cache is {_G} ?GiB", (s.AVAILABLE,)),
@@ -62,8 +64,6 @@ _TERMS: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...] = tuple(
          ("total", "share", "requested")),
         (rf"model weights take {_G}GiB; non_torch_memory takes {_G}GiB; "
          rf"PyTorch activation peak memory takes {_G}GiB", ("weights", "non_torch", "activation")),
-        (rf"total_gpu_memory={_G}GiB.*?peak_torch_memory={_G}GiB.*?non_torch_memory={_G}GiB.*?"
-         rf"gpu_memory_utilization={_G}", ("total", "activation", "non_torch", "share")),
         (rf"Free memory on device \({_G}/{_G} GiB\) on startup\. Desired GPU memory utilization "
          rf"is \({_G}(?:, {_G} GiB)?\)", ("free", "total", "exact_share", "requested")),
         (rf"Actual usage is {_G} GiB for weight, {_G} GiB for peak activation, {_G} GiB for "
@@ -72,15 +72,13 @@ _TERMS: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...] = tuple(
 )  # fmt: skip
 
 _SETTINGS: tuple[tuple[re.Pattern[str], str], ...] = (
-    (re.compile(r"vLLM (?:API )?server version v?(\d[\w.+-]*)"), "version"),
-    (re.compile(r"[▀▄█].*\bversion v?(\d+\.\d+[\w.+-]*)"), "version"),
-    (re.compile(r"[▀▄█].*\bmodel\s+(\S+)"), "model"),
-    (re.compile(r"vLLM server version \S+, serving model (\S+)"), "model"),
-    (re.compile(r"Chunked prefill is enabled with max_num_batched_tokens=(\d+)"),
+    (re.compile(r"vLLM (?:API )?server version v?(\d[\w.+-]{0,60})"), "version"),
+    (re.compile(r"vLLM server version \S+, serving model (\S{1,400})"), "model"),
+    (re.compile(r"Chunked prefill is enabled with max_num_batched_tokens=(\d{1,12})"),
      "max_num_batched_tokens"),
-    (re.compile(r"Overriding num_gpu_blocks=\d+ with num_gpu_blocks_override=(\d+)"),
+    (re.compile(r"Overriding num_gpu_blocks=\d+ with num_gpu_blocks_override=(\d{1,12})"),
      "num_gpu_blocks_override"),
-    (re.compile(r"Using max model len (\d+)"), "max_model_len"),
+    (re.compile(r"Using max model len (\d{1,12})"), "max_model_len"),
 )  # fmt: skip
 
 _HINTS = (
@@ -98,7 +96,8 @@ def begins(line: str) -> bool:
 
 def read_line(line: str, number: int, seen: Seen) -> bool:
     """Note what a line says; False when it says nothing of vLLM's."""
-    if not any(hint in line for hint in _HINTS):
+    # The line of a serving engine, thousands of times in a long log.
+    if "prompt throughput" in line or not any(hint in line for hint in _HINTS):
         return False
     known = read_config(line, number, seen) or read_args(line, number, seen)
     known |= _read_refusal(line, number, seen)
@@ -114,11 +113,47 @@ def read_line(line: str, number: int, seen: Seen) -> bool:
             for name, text in zip(names, found.groups(), strict=True):
                 if text is not None:
                     seen.terms.setdefault(*_term(name, text, number))
+    if "Memory profiling results" in line:
+        known |= _read_terms(line, number, seen)
+    if _BANNER.search(line) is not None:
+        known |= _read_banner(line, number, seen)
     for pattern, setting in _SETTINGS:
         found = pattern.search(line)
         if found is not None:
             known = True
             seen.learn(setting, found[1].rstrip(".,"), number)
+    return known
+
+
+# Before 0.7 the whole budget stood in one line, as names and values.
+_OLD_TERMS = {
+    "total_gpu_memory": "total",
+    "peak_torch_memory": "activation",
+    "non_torch_memory": "non_torch",
+    "gpu_memory_utilization": "share",
+}
+_PAIR = re.compile(r"\b(\w{1,60})=(\d{1,9}(?:\.\d{1,9})?)")
+_BANNER = re.compile("[▀▄█]")
+
+
+def _read_terms(line: str, number: int, seen: Seen) -> bool:
+    for name, text in _PAIR.findall(line):
+        if name in _OLD_TERMS:
+            seen.terms.setdefault(_OLD_TERMS[name], read_printed(text, number, decimals=2))
+    return True
+
+
+def _read_banner(line: str, number: int, seen: Seen) -> bool:
+    """The server's banner beside its logo: its version, its model."""
+    known = False
+    for name, pattern in (
+        ("version", r"\bversion v?(\d[\w.+-]{0,60})"),
+        ("model", r"\bmodel +(\S{1,400})"),
+    ):
+        found = re.search(pattern, line)
+        if found is not None:
+            seen.learn(name, found[1], number)
+            known = True
     return known
 
 

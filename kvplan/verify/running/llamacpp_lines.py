@@ -88,6 +88,8 @@ def begins_ollama(line: str) -> bool:
 
 def read_ollama(line: str, number: int, seen: Seen) -> bool:
     """Note what a line says; False when it is not Ollama's."""
+    if "memory.required.kv" not in line and "ctx" not in line and "KvSize" not in line:
+        return False
     found = _OLLAMA_KV.search(line)
     if found is not None:
         factor = 1024 if found[2] == "GiB" else 1

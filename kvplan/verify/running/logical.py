@@ -57,11 +57,16 @@ def _dtype(spec: ModelSpec, seen: Seen, request: Request) -> DType:
     return own
 
 
+def _every(spec: ModelSpec) -> list[kept.State]:
+    """The states of every layer."""
+    return [state for name in spec.layers for state in spec.kinds[name]]
+
+
 def _per_token(spec: ModelSpec, tp: int, k: DType, v: DType) -> tuple[int, int, bool]:
     """(bytes of K, of V) of one token on one rank, and whether every layer keeps every token."""
     key = value = 0
     uniform = True
-    for state in spec.states():
+    for state in _every(spec):
         if isinstance(state, kept.LatentAttention):
             key += k.vectors_bytes(1, state.kv_lora_rank + state.qk_rope_head_dim)
         elif isinstance(state, kept.FullAttention):
@@ -100,8 +105,8 @@ def _paged(spec: ModelSpec, seen: Seen, tp: int, dtype: DType) -> Iterable[Check
 
 
 def _llamacpp(spec: ModelSpec, seen: Seen) -> Iterable[Check]:
-    full = [st for st in spec.states() if isinstance(st, kept.FullAttention | kept.LatentAttention)]
-    local = [st for st in spec.states() if isinstance(st, kept.SlidingAttention)]
+    full = [st for st in _every(spec) if isinstance(st, kept.FullAttention | kept.LatentAttention)]
+    local = [st for st in _every(spec) if isinstance(st, kept.SlidingAttention)]
     index = 0
     while f"k{index}" in seen.pools:
         layers = seen.figures.get(f"layers{index}")

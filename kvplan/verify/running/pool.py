@@ -18,7 +18,7 @@ from kvplan.engines.vllm.settings import read_settings
 from kvplan.engines.vllm.versions import rules_of
 from kvplan.spec.model import ModelSpec
 from kvplan.spec.recurrent import RecurrentState
-from kvplan.spec.states import LatentAttention
+from kvplan.spec.states import CompressedLatent, LatentAttention
 
 _MOST_BLOCKS = 1 << 44
 
@@ -108,7 +108,10 @@ def build_pool(
     rules, _ = rules_of(version)
     if not rules.hybrid_groups and any(isinstance(st, RecurrentState) for st in spec.states()):
         return f"how vllm {version} kept recurrent states beside its blocks is not modelled"
-    if _before_latents(version) and any(isinstance(st, LatentAttention) for st in spec.states()):
+    if _before(version, (0, 20)) and any(isinstance(st, CompressedLatent) for st in spec.states()):
+        return f"vllm {version} does not have {spec.name}'s compressed latents"
+    # vllm 0.7.1 is the first release that keeps the latent itself.
+    if _before(version, (0, 7, 1)) and any(isinstance(st, LatentAttention) for st in spec.states()):
         return f"vllm {version} stored a latent as whole heads, which is not modelled"
     asked = {**options, "VLLM_ALLOW_LONG_MAX_MODEL_LEN": "1"}
     # The override names the pool; the plan of one block must not depend on it.
@@ -119,12 +122,18 @@ def build_pool(
         made = prepare(spec, settings, find_model)
     except Refused as refused:
         return f"vllm {version} refuses this setup: {refused.shown}"
-    if not made.pool.groups or not any(made.pool.bytes_per_block(x) for x in range(settings.pp)):
+    pool = PoolOf(made, version)
+    if not made.pool.groups or not all(pool.per_block) or not _fills_blocks(pool):
         return f"{spec.name} keeps nothing in vllm {version}'s pool"
-    return PoolOf(made, version)
+    return pool
 
 
-def _before_latents(version: str) -> bool:
-    # vllm 0.7.1 is the first release that keeps the latent itself.
-    numbers = [int(part) for part in rules_of(version)[0].version.split(".post")[0].split(".")]
-    return numbers < [0, 7, 1]
+def _fills_blocks(pool: PoolOf) -> bool:
+    """Whether a request takes blocks at all: a block too small for a row has no bytes."""
+    pages = (run.spec.page for group in pool.made.pool.groups for run in group.members)
+    return all(pages) and pool.made.pool.request_blocks(pool.made.load) > 0
+
+
+def _before(version: str, release: tuple[int, ...]) -> bool:
+    numbers = rules_of(version)[0].version.split(".post")[0].split(".")
+    return tuple(int(part) for part in numbers) < release

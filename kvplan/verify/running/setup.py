@@ -23,6 +23,7 @@ from kvplan.verify.running import seen as s
 from kvplan.verify.running.seen import Fact, Seen
 
 _CHARGED_TOKENS = ("2048", "4096", "8192", "16384", "32768")
+_MOST_RANKS = 4096
 _KERNELS = ("h100", "a100", "rtx5090", "b200")
 
 
@@ -79,7 +80,9 @@ def settle(seen: Seen, request: Request, version: str | None) -> Setup:
         if name not in FLAGS:
             continue
         try:
-            FLAGS[name].parse(fact.value)
+            value = FLAGS[name].parse(fact.value)
+            if name.endswith("_parallel_size") and not 1 <= value <= _MOST_RANKS:
+                raise UsageError(f"{name} is {value}")
         except UsageError:
             notes.append(f"line {fact.line:,} gives {name} as {fact.value!r}, which was left out")
             continue

@@ -48,6 +48,8 @@ def begins(line: str) -> bool:
 
 def read_line(line: str, number: int, seen: Seen) -> bool:
     """Note what a line says; False when it says nothing of SGLang's."""
+    if "size" not in line and "server_args" not in line and "max_total_num_tokens" not in line:
+        return False
     if begins(line):
         for name, pattern in _ARGS.items():
             found = re.search(pattern, line)

@@ -16,8 +16,9 @@ from typing import BinaryIO
 
 from kvplan.errors import InputError
 
-MAX_BYTES = 1 << 30
-MAX_LINE = 1 << 16
+MAX_BYTES = 256 << 20
+MAX_LINE = 1 << 15
+_MAX_WIDE = 32 << 20
 _SNIFF = 4096
 
 # Escape sequences of terminals: colours, cursor moves, titles.
@@ -28,7 +29,7 @@ def read_lines(path: str) -> Iterator[str]:
     """Lines of a file, or of standard input for `-`, without colours and line ends.
 
     Raises:
-        InputError: it cannot be read, is empty, is binary, or is larger than 1 GiB.
+        InputError: it cannot be read, is empty, is binary, or is larger than 256 MiB.
     """
     if path == "-":
         yield from lines_of(sys.stdin.buffer, "<stdin>")
@@ -48,7 +49,7 @@ def lines_of(stream: BinaryIO, name: str) -> Iterator[str]:
     """Lines of an open stream; see `read_lines`.
 
     Raises:
-        InputError: it is empty, is binary, or is larger than 1 GiB.
+        InputError: it is empty, is binary, or is larger than 256 MiB.
     """
     taken, number, encoding = 0, 0, "utf-8"
     while True:
@@ -58,14 +59,14 @@ def lines_of(stream: BinaryIO, name: str) -> Iterator[str]:
         if number == 0:
             encoding = _encoding(raw, name)
             if encoding != "utf-8":
-                rest = raw + stream.read(MAX_BYTES)
+                rest = raw + stream.read(_MAX_WIDE)
                 yield from (_clean(line) for line in rest.decode(encoding, "replace").splitlines())
                 return
         number += 1
         taken += len(raw)
         if taken > MAX_BYTES:
             raise InputError(
-                "is larger than 1 GiB",
+                f"is larger than {MAX_BYTES >> 20} MiB",
                 where=name,
                 hint="pass the part around the engine's start, for example with grep or tail",
             )

@@ -26,6 +26,8 @@ def begins(line: str) -> bool:
 
 def read_line(line: str, number: int, seen: Seen) -> bool:
     """Note what a line says; False when it says nothing of TensorRT-LLM's."""
+    if "LLM" not in line and "KV cache" not in line:
+        return False
     if begins(line):
         version = re.search(r"LLM version: (\S+)", line)
         if version is not None:

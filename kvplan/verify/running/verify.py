@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -76,6 +77,9 @@ def verify_running(
         return load_model(asked, specs=specs, allow_network=allow_network)
 
     def find_spec(asked: str) -> ModelSpec:
+        # A log may name any file of this host: only what the command line names is opened.
+        if is_path(asked) and asked not in str(request.options.get("speculative_config", "")):
+            raise UnknownModelError(f"{asked!r} is a path that only the log names")
         return find(asked).spec
 
     loaded = _model(model, seen, find, notes)
@@ -110,8 +114,15 @@ def _model(given: str | None, seen: Seen, find: Any, notes: list[str]) -> Loaded
             "neither MODEL nor the log names the model: only the log's own arithmetic is checked"
         )
         return None
+    name = hub_id(fact.value)
+    if is_path(name):
+        notes.append(
+            f"the log names its model by a path, {fact.value!r}: give MODEL; only the log's own "
+            "arithmetic is checked"
+        )
+        return None
     try:
-        found: LoadedModel = find(fact.value)
+        found: LoadedModel = find(name)
     except UnknownModelError as error:
         notes.append(
             f"the log's model {fact.value!r} is not in the catalogue: give MODEL (a spec or a "
@@ -124,6 +135,19 @@ def _model(given: str | None, seen: Seen, find: Any, notes: list[str]) -> Loaded
         f"MODEL is {found.spec.name}, which the log names as {fact.value} (line {fact.line:,})"
     )
     return found
+
+
+def is_path(name: str) -> bool:
+    """Whether a name would be opened as a file, or read from standard input."""
+    return name.startswith(("/", ".", "~", "-", "\\")) or name.lower().endswith(
+        (".json", ".yaml", ".yml", ".gguf")
+    )
+
+
+def hub_id(name: str) -> str:
+    """The Hugging Face id behind a folder of its cache; any other name as it is."""
+    found = re.search(r"models--([\w.-]{1,200}?)--([\w.-]{1,200})/snapshots/", name)
+    return f"{found[1]}/{found[2]}" if found else name
 
 
 def _size(

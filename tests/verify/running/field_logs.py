@@ -1,7 +1,7 @@
 """A field case's figures as the log lines that its version of vLLM prints.
 
-The wordings are facts of the releases (vllm 0.2.4 to 0.33.0): which figure stands in which line, and
-how it is rounded. Nothing that the case does not state is written.
+The wordings are facts of the releases (vllm 0.2.4 to 0.33.0): which figure stands in which line,
+and how it is rounded. Nothing that the case does not state is written.
 """
 
 from __future__ import annotations
@@ -75,15 +75,15 @@ def _memory(case: dict[str, Any], figures: dict[str, Any], *, v0: bool) -> list[
         lines.append(f"Available KV cache memory: {shown} GiB")
     if terms and "weights" in terms:
         lines.append(
-            f"Free memory on device ({terms['total']}/{terms['total']} GiB) on startup. Desired GPU "
-            f"memory utilization is ({terms['share']}). Actual usage is "
+            f"Free memory on device ({terms['total']}/{terms['total']} GiB) on startup. Desired "
+            f"GPU memory utilization is ({terms['share']}). Actual usage is "
             f"{terms['weights']} GiB for weight, {terms['activation']} GiB for peak activation, "
             f"{terms['non_torch']} GiB for non-torch memory, and 0.0 GiB for CUDAGraph memory."
         )
     elif terms:
         lines.append(
-            f"Free memory on device ({terms['total']}/{terms['total']} GiB) on startup. Desired GPU "
-            f"memory utilization is ({terms['share']}, {terms['requested']} GiB)."
+            f"Free memory on device ({terms['total']}/{terms['total']} GiB) on startup. Desired "
+            f"GPU memory utilization is ({terms['share']}, {terms['requested']} GiB)."
         )
     return lines
 
@@ -121,9 +121,9 @@ def _second_engine(case: dict[str, Any], figures: dict[str, Any]) -> list[str]:
         )
     if "concurrency" in figures:
         shown = f"{figures['concurrency']:.2f}"
-        if isinstance(figures["concurrency"], int):
-            shown = str(figures["concurrency"])
-        elif len(str(figures["concurrency"]).partition(".")[2]) > 2:
+        places = len(str(figures["concurrency"]).partition(".")[2])
+        if places != 1:
+            # Two decimals, none or more: as the case gives it. One decimal lost a zero.
             shown = str(figures["concurrency"])
         lines.append(f"Maximum concurrency for {case['length']:,} tokens per request: {shown}x")
     if "needed" in figures and "refused_available" not in figures:
@@ -142,9 +142,9 @@ def _second_engine(case: dict[str, Any], figures: dict[str, Any]) -> list[str]:
         )
         lines.append(
             "ValueError: To serve at least one request with the model's max seq len "
-            f"({case['length']}), ({figures['needed']} GiB KV cache is needed, which is larger than "
-            f"the available KV cache memory ({figures['refused_available']} GiB). {longest}Try "
-            "increasing `gpu_memory_utilization`"
+            f"({case['length']}), ({figures['needed']} GiB KV cache is needed, which is larger "
+            f"than the available KV cache memory ({figures['refused_available']} GiB). {longest}"
+            "Try increasing `gpu_memory_utilization`"
         )
     if figures.get("available", 1) <= 0:
         # Every version of vLLM ends with this when nothing is left for the cache.
