@@ -1,28 +1,32 @@
 """Proof that the planned storage works as a KV cache: a small transformer decodes through it.
 
-A size formula can be wrong in two ways: it can leave out bytes that decoding needs, and it can count
-bytes that nothing reads. So a transformer with the model's attention geometry generates through
-storage of exactly the predicted size, and three things must hold: its logits equal those of the same
-transformer without any cache; they stop doing so when one piece of the storage is damaged; and the
-storage grows by exactly the predicted bytes per token.
+A size formula can be wrong in two ways: it can leave out bytes that decoding needs, and it can
+count bytes that nothing reads. So a transformer with the model's attention geometry generates
+through storage of exactly the predicted size, and three things must hold: its logits equal those of
+the same transformer without any cache; they stop doing so when one piece of the storage is damaged;
+and the storage grows by exactly the predicted bytes per token.
 
     cut.py          which layers of the model are run, what is cut down, what cannot be proven
     formats.py      element formats: vectors of numbers to bytes and back
+    kept.py         what one layer keeps, in shapes
     placement.py    where the entry of a token lies: in a row, in a ring, in shuffled blocks
+    storage.py      the tensors: slots for rows, pieces for recurrent states
     memory.py       what a run remembers: the storage (`Cache`), or nothing (`NoCache`)
     attention.py    heads over that memory: full, sliding, chunked, cross, shared
     latent.py       MLA: decompressed without a cache, absorbed with one
     linear.py       linear attention as a state carried along, and as one product without any
     recurrent.py    the recurrent families on top of it
-    reference.py    the transformer
+    reference.py    the transformer; weights.py, vectors.py: what it is made of
     layouts.py      the storages that are tried
-    equality.py     cached_equals_recomputed, rounding_of_format, negative_control
     growth.py       bytes_per_token_slope
-    counting.py     attention_operations, time_per_token
+    rounding.py     rounding_of_format
+    equality.py     cached_equals_recomputed, negative_control; damage.py: what is damaged
+    counting.py     attention_operations, and the time beside them
     prove.py        all of it in one list of checks
 
-The weights are random and the width is cut down: neither changes what is kept per token. Arithmetic is
-float32 throughout; the storage takes the format that is asked for. torch is imported when `prove` runs.
+The weights are random and the width is cut down: neither changes what is kept per token. Arithmetic
+is float32 throughout; the storage takes the format that is asked for. torch is imported when
+`prove` runs.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Attention by heads over what is remembered: full, sliding, chunked, cross and shared layers.
 
-A new token's K and V go into memory; its query attends to every K that memory gives back and that the
-layer may see. Keys are rotated by their position before they are stored, as engines do, so an entry that
-comes back from the wrong place changes the result.
+A new token's K and V go into memory; its query attends to every K that memory gives back and that
+the layer may see. Keys are rotated by their position before they are stored, as engines do, so an
+entry that comes back from the wrong place changes the result.
 """
 
 from __future__ import annotations
@@ -13,10 +13,12 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from kvplan.spec.states import ChunkedAttention, HeadState, SlidingAttention, State
 from kvplan.verify.decode.memory import Key, Memory, Seen
+from kvplan.verify.decode.vectors import by_heads, rotate
 from kvplan.verify.decode.weights import Weights
 
 _QUERIES_AT_ONCE = 128  # bounds the memory of the score matrix, not the work
-# Sharper than 1 / sqrt(dim): scores of spread 2, so that a few tokens stand out as in a trained model.
+# Sharper than 1 / sqrt(dim): scores of spread 2, so that a few tokens stand out, as in a trained
+# model.
 SHARPNESS = 2.0
 
 
@@ -24,7 +26,7 @@ class Core(nn.Module):
     """softmax(q k^T) v, and nothing else: the operations that a cache is about."""
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, scale: float) -> Tensor:
-        """q (batch, heads, n, d), k (batch, kv_heads, m, d), v (batch, kv_heads, m, e), mask (n, m)."""
+        """q (batch, heads, n, d), k and v (batch, kv_heads, m, d and e), mask (n, m)."""
         pieces = [
             scaled_dot_product_attention(
                 q[:, :, at : at + _QUERIES_AT_ONCE],
@@ -52,17 +54,6 @@ def visible(state: State, start: int, tokens: int, first: int, device: torch.dev
     return mask
 
 
-def rotate(rows: Tensor, start: int) -> Tensor:
-    """Rotary position encoding of rows (batch, tokens, count, dim); an odd last element stays."""
-    half = rows.shape[-1] // 2
-    position = torch.arange(start, start + rows.shape[1], device=rows.device)
-    frequency = 10_000.0 ** -(torch.arange(half, device=rows.device) / max(half, 1))
-    angle = (position.unsqueeze(1) * frequency).unsqueeze(1)  # (tokens, 1, half)
-    one, two, rest = rows.split([half, half, rows.shape[-1] - 2 * half], dim=-1)
-    cos, sin = angle.cos(), angle.sin()
-    return torch.cat((one * cos - two * sin, one * sin + two * cos, rest), dim=-1)
-
-
 class HeadAttention(nn.Module):
     """MHA, GQA and MQA, with or without a window; `source` is the layer whose cache is read."""
 
@@ -72,7 +63,7 @@ class HeadAttention(nn.Module):
         super().__init__()
         self.state, self.heads, self.key, self.source = state, heads, key, source
         self.core = Core()
-        self.score_dims = {kept: state.head_dim + state.value_dim for kept in (True, False)}
+        self.score_dims = dict.fromkeys((True, False), state.head_dim + state.value_dim)
         self.q = weights.matrix(heads * state.head_dim)
         if source is None:
             self.k = weights.matrix(state.kv_heads * state.head_dim)
@@ -82,12 +73,12 @@ class HeadAttention(nn.Module):
     def forward(self, x: Tensor, start: int, memory: Memory) -> Tensor:
         """x (batch, tokens, width), the first token at position `start` -> the same shape."""
         state = self.state
-        q = rotate((x @ self.q).unflatten(-1, (self.heads, -1)), start)
+        q = rotate(by_heads(x @ self.q, self.heads), start)
         if self.source is not None:
             seen = memory.seen[self.source]
         else:
-            k = rotate((x @ self.k).unflatten(-1, (state.kv_heads, -1)), start)
-            v = (x @ self.v).unflatten(-1, (state.kv_heads, -1))
+            k = rotate(by_heads(x @ self.k, state.kv_heads), start)
+            v = by_heads(x @ self.v, state.kv_heads)
             seen = memory.extend(self.key, state, (k, v), start)
         mask = visible(state, start, x.shape[1], seen.first, x.device)
         return self._attend(q, seen, mask)
@@ -95,7 +86,7 @@ class HeadAttention(nn.Module):
     def _attend(self, q: Tensor, seen: Seen, mask: Tensor | None) -> Tensor:
         k, v = (row.transpose(1, 2) for row in seen.rows)
         scale = SHARPNESS * self.state.head_dim**-0.5
-        out = self.core(q.transpose(1, 2), k, v, mask, scale)
+        out: Tensor = self.core(q.transpose(1, 2), k, v, mask, scale)
         return out.transpose(1, 2).flatten(-2) @ self.o
 
 
@@ -114,7 +105,7 @@ class CrossAttention(HeadAttention):
 
         def rows() -> tuple[Tensor, Tensor]:
             k, v = self.encoder @ self.k, self.encoder @ self.v
-            return rotate(k.unflatten(-1, (count, -1)), 0), v.unflatten(-1, (count, -1))
+            return rotate(by_heads(k, count), 0), by_heads(v, count)
 
-        q = (x @ self.q).unflatten(-1, (self.heads, -1))
+        q = by_heads(x @ self.q, self.heads)
         return self._attend(q, memory.once(self.key, rows), None)

@@ -1,19 +1,20 @@
-"""Attention operations, counted as they run, against the formulas of `explain`; and the time beside them.
+"""Attention operations, counted as they run, against the formulas of `explain`; and the time.
 
-The transformer generates n tokens from nothing: with a cache, step t scores the new token against t;
-without one, it scores all t against all t again. Operations are counted by torch from the shapes of the
-matrix products inside scaled_dot_product_attention, and divided by what one score costs: per head
-2 x (elements of K + elements of V).
+The transformer generates n tokens from nothing: with a cache, step t scores the new token against
+t; without one, it scores all t against all t again. Operations are counted by torch from the shapes
+of the matrix products inside scaled_dot_product_attention, and divided by what one score costs: per
+head 2 x (elements of K + elements of V).
 
-    with a cache        sum(t)   = n (n + 1) / 2             a window keeps each step at min(t, window)
-    without             sum(t^2) = n (n + 1) (2n + 1) / 6    masked scores included
+    with a cache    sum(t)   = n (n + 1) / 2            a window keeps step t at min(t, window)
+    without         sum(t^2) = n (n + 1) (2n + 1) / 6   masked scores included
 
-Time is another thing. It holds the projections and the feed-forward of every repeated token, and in steps
-as small as these mostly the cost of starting an operation. It is shown, never compared.
+Time is another thing. It holds the projections and the feed-forward of every repeated token, and in
+steps as small as these mostly the cost of starting an operation. It is shown, never compared.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from time import perf_counter
 
 import torch
@@ -29,11 +30,11 @@ from kvplan.verify.decode.latent import MultiHeadLatent
 from kvplan.verify.decode.layouts import Layout
 from kvplan.verify.decode.reference import Reference
 
-STEPS = 32  # tokens generated
+STEPS = 16  # tokens generated
 
 
 def counted(model: Reference, run: Run, layout: Layout, device: str) -> list[Check]:
-    """attention_operations and time_per_token, each with a cache and without."""
+    """attention_operations with a cache and without, the measured time beside each."""
     mixers = {
         name: module
         for name, module in model.named_modules()
@@ -41,14 +42,32 @@ def counted(model: Reference, run: Run, layout: Layout, device: str) -> list[Che
         and not isinstance(module, CrossAttention)
     }
     found = []
-    if mixers:
-        for cached in (True, False):
-            counter = FlopCounterMode(display=False)
-            with counter:
-                _generate(model, run, layout, device, cached=cached)
-            flops = counter.get_flop_counts()
-            found += _operations(mixers, flops, cached=cached)
-    return found + _times(model, run, layout, device)
+    for cached in (True, False):
+        counter = FlopCounterMode(display=False)
+        with counter:
+            _generate(model, run, layout, device, cached=cached)
+        flops = counter.get_flop_counts()
+        time = _time(model, run, layout, device, cached=cached)
+        beside = (
+            f"; beside it, another thing: {time * 1000:.3g} ms per token of the whole transformer"
+        )
+        if mixers:
+            checks = _operations(mixers, flops, cached=cached)
+        else:
+            why = "no layer scores tokens against each other"
+            checks = [compare(_name(cached), 0, _scoring(flops), why, unit="operations")]
+        found += [replace(check, why=check.why + beside) for check in checks]
+    return found
+
+
+def _name(cached: bool, window: bool = False) -> str:
+    label = "with a cache" if cached else "without a cache"
+    return f"attention_operations[{label}{', window' if window else ''}]"
+
+
+def _scoring(flops: dict[str, dict[object, int]]) -> int:
+    """Operations of every Core."""
+    return sum(sum(many.values()) for name, many in flops.items() if name.endswith(".core"))
 
 
 def _generate(model: Reference, run: Run, layout: Layout, device: str, *, cached: bool) -> None:
@@ -68,7 +87,7 @@ def _operations(
     cached: bool,
 ) -> list[Check]:
     """One check per count that the formulas predict: layers with a short window have their own."""
-    groups: dict[int, list[int]] = {}
+    groups: dict[int, list[int]] = {}  # predicted -> measured, layer by layer
     for name, mixer in mixers.items():
         total = sum(flops[f"Reference.{name}.core"].values())
         score = 2 * BATCH * mixer.heads * mixer.score_dims[cached]
@@ -76,18 +95,17 @@ def _operations(
         measured = total // score if total % score == 0 else -1
         groups.setdefault(_formula(mixer, cached=cached), []).append(measured)
     found = []
-    for predicted, measured in groups.items():
-        label = "with a cache" if cached else "without a cache"
+    for predicted, counts in groups.items():
         full = generation(STEPS)
-        if predicted not in (full.with_cache, full.without_cache):
-            label += ", window"
-        odd = [one for one in measured if one != predicted]
+        window = predicted not in (full.with_cache, full.without_cache)
+        odd = [one for one in counts if one != predicted]
+        layers = f"{len(counts)} layers" if len(counts) > 1 else "1 layer"
         why = (
-            f"scores per head and layer to generate {STEPS} tokens, counted in {len(measured)}"
-            f" layer{'s' if len(measured) > 1 else ''}: {'sum(t)' if cached else 'sum(t^2)'}"
+            f"scores per head and layer to generate {STEPS} tokens, counted in {layers}:"
+            f" {'sum(t)' if cached else 'sum(t^2)'}"
         )
-        name = f"attention_operations[{label}]"
-        found.append(compare(name, predicted, odd[0] if odd else predicted, why, unit="scores"))
+        measured = odd[0] if odd else predicted
+        found.append(compare(_name(cached, window), predicted, measured, why, unit="scores"))
     return found
 
 
@@ -100,28 +118,13 @@ def _formula(mixer: HeadAttention | MultiHeadLatent, *, cached: bool) -> int:
     return sum(t + 1 - first_visible(mixer.state, t) for t in range(STEPS))
 
 
-def _times(model: Reference, run: Run, layout: Layout, device: str) -> list[Check]:
-    found = []
-    for cached, label in ((True, "with a cache"), (False, "without a cache")):
-        _generate(model, run, layout, device, cached=cached)  # once to warm up
-        _wait(device)
-        begin = perf_counter()
-        _generate(model, run, layout, device, cached=cached)
-        _wait(device)
-        found.append(
-            Check(
-                name=f"time_per_token[{label}]",
-                predicted=None,
-                measured=round((perf_counter() - begin) / STEPS * 1000, 3),
-                difference=None,
-                tolerance=None,
-                ok=None,
-                why=f"shown, not compared: {STEPS} tokens of this small transformer, projections and"
-                " the cost of starting operations included; it is not the ratio of the counts",
-                unit="ms",
-            )
-        )
-    return found
+def _time(model: Reference, run: Run, layout: Layout, device: str, *, cached: bool) -> float:
+    """Seconds per token."""
+    _wait(device)
+    begin = perf_counter()
+    _generate(model, run, layout, device, cached=cached)
+    _wait(device)
+    return (perf_counter() - begin) / STEPS
 
 
 def _wait(device: str) -> None:

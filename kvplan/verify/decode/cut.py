@@ -5,8 +5,8 @@
     encoder     as it is up to `LONGEST_ENCODER` tokens
     not cut     heads, KV heads, head dimensions, latents, states: all that makes up an entry
 
-What is cut is said, and so is what cannot be run: a kind whose computation a spec does not pin down, or
-a format whose bits are not spelt out, is `Unproven`, never passed over.
+What is cut is said, and so is what cannot be run: a kind whose computation a spec does not pin
+down, or a format whose bits are not spelt out, is `Unproven`, never passed over.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from kvplan.spec.states import (
 
 WIDTH = 64  # of the residual stream; nothing that is kept depends on it
 BATCH = 2  # sequences side by side, so that storage can mix them up
-LONGEST_SPAN = 512
+LONGEST_SPAN = 256
 SPAN_BESIDE_STATES = 64  # recurrent states are walked token by token, and their check is quadratic
 LONGEST_ENCODER = 64
 LARGEST = 2**26  # elements of the largest tensors of one state
@@ -126,12 +126,12 @@ def unknown_formats(spec: ModelSpec, dtypes: CacheDTypes) -> tuple[str, ...]:
     used = []
     for state in spec.states():
         if isinstance(state, RecurrentState):
-            own = (state.column_dtype(dtypes),) if state.conv_elements else ()
-            own += (state.matrix_dtype(),) if state.matrix_elements else ()
-            used += [dtype.name for dtype in own if dtype.name not in PLAIN]
+            columns = [state.column_dtype(dtypes)] if state.conv_elements else []
+            matrix = [state.matrix_dtype()] if state.matrix_elements else []
+            used += [one.name for one in (*columns, *matrix) if one.name not in PLAIN]
         elif not isinstance(state, SharedCache):
             both = (dtypes.k, dtypes.v) if isinstance(state, HeadState) else (dtypes.k,)
-            used += [dtype.name for dtype in both if dtype.name not in FORMATS]
+            used += [one.name for one in both if one.name not in FORMATS]
     return tuple(dict.fromkeys(used))
 
 

@@ -5,8 +5,8 @@
     wrong scales    the scales of one block are eight times too large
     wrong state     a recurrent state is the other sequence's
 
-What to damage takes care: damage behind a window that has moved on changes nothing, and rightly so. Hit
-are the oldest entries that the last token of the run still sees, and only the first sequence's.
+What to damage takes care: damage behind a window that has moved on changes nothing, and rightly so.
+Hit are the oldest entries that the last token of the run still sees, and only the first sequence's.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def damage_rows(cache: Cache, key: Key, run: tuple[int, int], what: str) -> None
         return
     lot = torch.Generator().manual_seed(1)
     for one, pools in zip(store.vectors, store.pools, strict=True):
-        noise = 4 * torch.randn(len(slots), one.count, one.dim, generator=lot)
+        noise = 4 * torch.randn(len(slots), one.heads, one.dim, generator=lot)
         for pool, code in zip(pools, one.format.encode(noise.to(slots.device)), strict=True):
             pool[slots] = code
 

@@ -5,9 +5,8 @@ A row is what one token stores side by side: `count` vectors of `dim` elements. 
     elements (float32, bfloat16, 8-bit float, 8-, 4-bit integer, 4-bit float)
     in groups that share a scale (none, one per vector, one per 16 or 32 elements of the row)
 
-Stored bytes must equal `DType.vectors_bytes(count, dim)`, the planner's figure; nothing here computes
-sizes, the tensors have them.
-Sources of the rules: the formats named in kvplan/dtypes.py.
+Stored bytes must equal `DType.vectors_bytes(count, dim)`, the planner's figure; nothing here
+computes sizes, the tensors have them. Sources of the rules: the formats named in kvplan/dtypes.py.
 """
 
 from __future__ import annotations
@@ -44,8 +43,8 @@ class Format(NamedTuple):
         group: elements per scale; VECTOR for one scale per vector; None for no stored scale.
         scale: how a scale is stored; its float32 value is what `unpack` gives back.
         fixed: the scale when none is stored, as one that comes with the weights would be.
-        half_step: the largest rounding error, as a share of the largest value of a group (of `REACH`
-            for integers without a stored scale).
+        half_step: the largest rounding error, as a share of the largest value of a group (of
+            `REACH` for integers without a stored scale).
     """
 
     element: Element
@@ -60,7 +59,7 @@ class Format(NamedTuple):
         if self.group is None or self.scale is None:
             return (self.element.pack(_clamped(flat / self.fixed, self.element)),)
         size = self.group or rows.shape[-1]
-        groups = pad(flat, (0, -flat.shape[-1] % size)).unflatten(-1, (-1, size))
+        groups = _groups(flat, size)
         largest = groups.abs().amax(-1)
         scales = self.scale.pack(largest / self.element.limit)
         # Divide by the scale as it is read back, not by the one that was meant.
@@ -71,11 +70,12 @@ class Format(NamedTuple):
     def decode(self, stored: tuple[Tensor, ...], count: int, dim: int) -> Tensor:
         """The stored tensors -> (..., count, dim) float32."""
         values = self.element.unpack(stored[0])
+        shape = (*values.shape[:-1], count, dim)
         if self.group is None or self.scale is None:
-            return (values * self.fixed).unflatten(-1, (count, dim))
+            return (values * self.fixed).reshape(shape)
         size = self.group or dim
-        groups = values.unflatten(-1, (-1, size)) * self.scale.unpack(stored[1]).unsqueeze(-1)
-        return groups.flatten(-2)[..., : count * dim].unflatten(-1, (count, dim))
+        groups = _groups(values, size) * self.scale.unpack(stored[1]).unsqueeze(-1)
+        return groups.flatten(-2)[..., : count * dim].reshape(shape)
 
     def largest(self, rows: Tensor) -> Tensor:
         """(..., count, dim) -> what `half_step` is a share of, for each element."""
@@ -84,7 +84,7 @@ class Format(NamedTuple):
         if not self.group:
             return rows.abs().amax(-1, keepdim=True).expand_as(rows)
         flat = rows.flatten(-2)
-        groups = pad(flat, (0, -flat.shape[-1] % self.group)).unflatten(-1, (-1, self.group))
+        groups = _groups(flat, self.group)
         most = groups.abs().amax(-1, keepdim=True).expand_as(groups).flatten(-2)
         return most[..., : flat.shape[-1]].view_as(rows)
 
@@ -98,6 +98,12 @@ class Format(NamedTuple):
     def round(self, rows: Tensor) -> Tensor:
         """What is left of (..., count, dim) after being stored once."""
         return self.decode(self.encode(rows), rows.shape[-2], rows.shape[-1])
+
+
+def _groups(flat: Tensor, size: int) -> Tensor:
+    """(..., n) -> (..., groups, size), the last group filled up with zeros."""
+    full = pad(flat, (0, -flat.shape[-1] % size))
+    return full.reshape(*full.shape[:-1], -1, size)
 
 
 def _clamped(values: Tensor, element: Element) -> Tensor:
@@ -119,7 +125,7 @@ def _bytes_of(dtype: torch.dtype) -> Element:
 
 def _nibbles(codes: Tensor) -> Tensor:
     """(..., n) codes of 0 .. 15 -> (..., n / 2) bytes."""
-    pairs = pad(codes, (0, codes.shape[-1] % 2)).to(torch.uint8).unflatten(-1, (-1, 2))
+    pairs = _groups(codes, 2).to(torch.uint8)
     return pairs[..., 0] | (pairs[..., 1] << 4)
 
 
@@ -159,8 +165,8 @@ _INT4 = Element(7, lambda x: _nibbles(x.round() + 8), lambda x: _codes(x).float(
 _FP4 = Element(6, _pack_fp4, _unpack_fp4)
 _E8M0 = Element(2.0**127, _pack_exponent, lambda x: torch.exp2(x.float() - 127))
 
-# A scale that comes with the weights covers +-8: what is stored has unit spread, and one value in 10^15
-# of a normal distribution lies further out.
+# A scale that comes with the weights covers +-8: what is stored has unit spread, and one value in
+# 10^15 of a normal distribution lies further out.
 REACH = 8.0
 _NO_SCALE = 1.0
 

@@ -1,11 +1,12 @@
 """Storage against its length: it must grow by exactly the predicted bytes per token.
 
-Storage is allocated for several lengths; the bytes of its tensors are fitted by least squares (in whole
-fractions, so the slope of a straight line is exact), and each is compared with the planner's own figure
-for that length. Between 1 and the shortest window all layers grow; beyond it those with a window no longer
-do, so each stretch between two windows is a line of its own.
+Storage is allocated for several lengths; the bytes of its tensors are fitted by least squares (in
+fractions, so the slope of a straight line is exact), and each is compared with the planner's own
+figure for that length. Up to the shortest window all layers grow; beyond it those with a window no
+longer do, so each stretch between two windows is a line of its own.
 
-In blocks, storage grows by whole blocks: lengths are multiples of the block, where both figures meet.
+In blocks, storage grows by whole blocks: lengths are multiples of the block, where both figures
+meet.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ def growth(layout: Layout, device: str) -> list[Check]:
 
 
 def _blocks(layout: Layout, size: int, device: str) -> Check:
-    """Whole blocks below the first window; beyond the last where that is shorter than two blocks."""
+    """Whole blocks below the first window, or beyond the last where that is under two blocks."""
     states = list(layout.spec.states())
     first, last = stretches(states)[0]
     start = 1
@@ -119,6 +120,6 @@ def _all_used(cache: Cache, length: int) -> bool:
         placement = store.placement
         many = placement.slots // BATCH
         held = placement.slots_of(max(0, length - many), max(length, many))
-        if len(held.unique()) != placement.slots:
+        if len(set(held.flatten().tolist())) != placement.slots:
             return False
     return True

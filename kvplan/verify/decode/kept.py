@@ -1,9 +1,9 @@
 """What one layer keeps, in shapes: rows that come with every token, or pieces that are replaced.
 
-A full-attention layer keeps two kinds of row per token, K (kv_heads, head_dim) and V; a latent layer
-one, (1, kv_lora_rank + qk_rope_head_dim). A recurrent layer keeps pieces: its last convolution columns
-and its matrix. Both are read off the state's fields, never off the planner's byte formulas, so that
-their bytes can be held against those.
+A full-attention layer keeps two kinds of row per token, K (kv_heads, head_dim) and V; a latent
+layer one, (1, kv_lora_rank + qk_rope_head_dim). A recurrent layer keeps pieces: its last
+convolution columns and its matrix. Both are read off the state's fields, never off the planner's
+byte formulas, so that their bytes can be held against those.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from kvplan.verify.decode.formats import Format, format_of
 
 
 class Vectors(NamedTuple):
-    """One kind of row per token: `count` vectors of `dim` elements."""
+    """One kind of row per token: a vector of `dim` elements for each of `heads`."""
 
-    count: int
+    heads: int
     dim: int
     format: Format
 
@@ -52,7 +52,7 @@ def vectors_of(state: State, dtypes: CacheDTypes) -> tuple[Vectors, ...]:
 
 
 def pieces_of(state: State, dtypes: CacheDTypes) -> tuple[Piece, ...]:
-    """The tensors of a state of fixed size, columns (kernel - 1, channels) first, then the matrix."""
+    """The tensors of a state of fixed size: columns (kernel - 1, channels), then the matrix."""
     if not isinstance(state, RecurrentState):
         return ()
     pieces = []

@@ -1,21 +1,24 @@
 """MLA: all heads share one latent and one rotary key per token, and that is all that is kept.
 
 Without a cache each latent is decompressed into K (qk_nope_head_dim + qk_rope_head_dim) and V
-(v_head_dim) of every head, as in training. With one, the decompression is absorbed: queries are taken
-into the latent's space, attention runs over the stored vectors as over one KV head, and its result is
-taken to V afterwards. The two compute the same in different ways, so their agreement shows that the
-latent alone is enough.
+(v_head_dim) of every head, as in training. With one, the decompression is absorbed: queries are
+taken into the latent's space, attention runs over the stored vectors as over one KV head, and its
+result is taken to V afterwards. The two compute the same in different ways, so their agreement
+shows that the latent alone is enough.
 """
 
 from __future__ import annotations
+
+from math import sqrt
 
 import torch
 from torch import Tensor, nn
 
 from kvplan.spec.states import LatentAttention
-from kvplan.verify.decode.attention import SHARPNESS, Core, rotate, visible
+from kvplan.verify.decode.attention import SHARPNESS, Core, visible
 from kvplan.verify.decode.memory import Key, Memory
-from kvplan.verify.decode.weights import Weights, normed
+from kvplan.verify.decode.vectors import by_heads, normed, rotate
+from kvplan.verify.decode.weights import Weights
 
 
 class MultiHeadLatent(nn.Module):
@@ -40,7 +43,7 @@ class MultiHeadLatent(nn.Module):
 
     def forward(self, x: Tensor, start: int, memory: Memory) -> Tensor:
         """x (batch, tokens, width), the first token at position `start` -> the same shape."""
-        q = (x @ self.q).unflatten(-1, (self.heads, -1))
+        q = by_heads(x @ self.q, self.heads)
         q_nope, q_rope = q[..., : self.nope], rotate(q[..., self.nope :], start)
         k_rope = rotate((x @ self.key_rope).unsqueeze(2), start)
         row = torch.cat((normed(x @ self.down).unsqueeze(2), k_rope), dim=-1)
@@ -52,7 +55,7 @@ class MultiHeadLatent(nn.Module):
 
     @property
     def _scale(self) -> float:
-        return SHARPNESS * float(self.nope + self.state.qk_rope_head_dim) ** -0.5
+        return SHARPNESS / sqrt(self.nope + self.state.qk_rope_head_dim)
 
     def _decompressed(self, q_nope: Tensor, q_rope: Tensor, rows: Tensor, mask: Tensor) -> Tensor:
         latent, k_rope = rows[:, :, 0, : self.rank], rows[..., self.rank :]
@@ -61,7 +64,8 @@ class MultiHeadLatent(nn.Module):
         k_rope = k_rope.transpose(1, 2).expand(-1, self.heads, -1, -1)
         k = torch.cat((k_nope, k_rope), dim=-1)
         q = torch.cat((q_nope, q_rope), dim=-1).transpose(1, 2)
-        return self.core(q, k, v, mask, self._scale).transpose(1, 2)
+        out: Tensor = self.core(q, k, v, mask, self._scale)
+        return out.transpose(1, 2)
 
     def _absorbed(self, q_nope: Tensor, q_rope: Tensor, rows: Tensor, mask: Tensor) -> Tensor:
         q = torch.cat((torch.einsum("bthn,hrn->bthr", q_nope, self.up_k), q_rope), dim=-1)

@@ -1,12 +1,12 @@
 """The storages that are tried: each one a way to place tokens, in a format.
 
-    contiguous, float32     a row of entries per sequence, rings for windows: the plain case, exactly
+    contiguous, float32     a row of entries per sequence, rings for windows: the plain case
     paged, float32          the same entries in blocks of a shuffled table
     contiguous, FORMAT      the format that is asked for, the figure that `size` prints
     paged, FORMAT           as serving engines keep it
 
-The float32 ones separate right from wrong by five orders of magnitude; the others show that the same
-placement holds the format's bytes, scales included.
+The float32 ones separate right from wrong by five orders of magnitude; the others show that the
+same placement holds the format's bytes, scales included.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Layout(NamedTuple):
             for _, state in states_of(self.spec)
             for one in vectors_of(state, self.dtypes)
         ] + [
-            torch.finfo(piece.dtype).eps
+            torch.finfo(piece.dtype).eps / 2
             for _, state in states_of(self.spec)
             for piece in pieces_of(state, self.dtypes)
         ]
@@ -104,9 +104,10 @@ class Layout(NamedTuple):
 
 
 def layouts(spec: ModelSpec, dtypes: CacheDTypes, block_size: int, seed: int) -> list[Layout]:
-    """The storages for a cut model, float32 first; those in its own format only where that differs."""
-    strict = in_float32(spec)
-    found = [Layout(strict, EXACT, size, seed) for size in (None, block_size)]
+    """The storages for a cut model: in float32, then in its own format where that differs."""
+    grows = any(not state.fixed for state in spec.states())
+    sizes = (None, block_size) if grows else (None,)
+    found = [Layout(in_float32(spec), EXACT, size, seed) for size in sizes]
     if not Layout(spec, dtypes, None, seed).exact:
-        found += [Layout(spec, dtypes, size, seed) for size in (None, block_size)]
+        found += [Layout(spec, dtypes, size, seed) for size in sizes]
     return found

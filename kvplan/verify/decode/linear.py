@@ -6,9 +6,10 @@ Per head, with key k, value v, query q, a decay d in (0, 1] and, for delta rules
     u_t = v_t                           plain (Mamba, lightning, RG-LRU)
     u_t = b_t (v_t - d_t S_(t-1)^T k_t) delta rule (gated delta net, KDA)
 
-`carried` walks this with a matrix S of keys x values, which is all that is kept. `at_once` never forms S:
-with D_t the product of the decays up to t, S_t is the sum of (D_t / D_i) k_i u_i^T, so outputs are masked
-products of all queries with all keys, and the u of a delta rule solve a triangular system.
+`carried` walks this with a matrix S of keys x values, which is all that is kept. `at_once` never
+forms S: with D_t the product of the decays up to t, S_t is the sum of (D_t / D_i) k_i u_i^T, so
+outputs are masked products of all queries with all keys, and the u of a delta rule solve a
+triangular system.
 (Gated delta rule: Yang, Kautz, Hatamizadeh 2024, arXiv 2412.06464.)
 
 Shapes: q, k, decay (batch, tokens, heads, keys); v (batch, tokens, heads, values); strength (batch,

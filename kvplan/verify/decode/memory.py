@@ -3,8 +3,9 @@
     Cache      storage; a step brings only its new tokens
     NoCache    no storage; a step brings the whole sequence again
 
-The transformer asks both the same questions, so what is compared is the memory and nothing else. What
-a format rounds is rounded in both: what is left to differ is whether the storage gives it back.
+The transformer asks both the same questions, so what is compared is the memory and nothing else.
+What a format rounds is rounded in both: what is left to differ is whether the storage gives it
+back.
 """
 
 from __future__ import annotations
@@ -108,7 +109,8 @@ class Cache(Memory):
     @property
     def bytes(self) -> int:
         """Bytes of all tensors of the storage."""
-        return sum(store.bytes for store in (*self.rows.values(), *self.fixed.values()))
+        growing = sum(store.bytes for store in self.rows.values())
+        return growing + sum(store.bytes for store in self.fixed.values())
 
     def copy(self) -> Cache:
         """The same content in storage of its own."""

@@ -50,7 +50,7 @@ class Placement(NamedTuple):
 
 
 def in_a_row(batch: int, tokens: int, span: int | None, device: str) -> Placement:
-    """Contiguous storage of each sequence: a row, or a ring where only `span` positions are kept."""
+    """Contiguous storage of each sequence: a row, or a ring where `span` positions are kept."""
     size = tokens if span is None else min(tokens, span)
     table = torch.arange(batch, device=device).unsqueeze(1) * size
     return Placement(table, size, span)

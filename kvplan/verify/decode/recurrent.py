@@ -1,8 +1,8 @@
-"""Recurrent layers: a short convolution over the last tokens, and linear attention with a fixed state.
+"""Recurrent layers: a convolution over the last tokens, and linear attention with a fixed state.
 
-Each family maps its channels to queries, keys, values and decays; the state it must keep then has the
-shape that its spec says. How a trained model computes decays and strengths (biases, gates, softplus) is
-left out: it changes their values, not what is kept.
+Each family maps its channels to queries, keys, values and decays; the state it must keep then has
+the shape that its spec says. How a trained model computes decays and strengths (biases, gates,
+softplus) is left out: it changes their values, not what is kept.
 
     family            heads x keys x values                      decay      convolution over
     mamba1            intermediate_size x state_size x 1         element    x
@@ -35,6 +35,7 @@ from kvplan.spec.recurrent import (
 from kvplan.spec.states import State
 from kvplan.verify.decode.linear import Inputs, at_once, carried
 from kvplan.verify.decode.memory import Key, Memory
+from kvplan.verify.decode.vectors import by_heads
 from kvplan.verify.decode.weights import Weights
 
 
@@ -68,24 +69,25 @@ class ShortConv(nn.Module):
 
     def __init__(self, state: ShortConvolution, key: Key, weights: Weights, longest: int) -> None:
         super().__init__()
-        self.key, self.channels = key, state.channels
+        self.key = key
         self.inflow = weights.matrix(3 * state.channels)
         self.convolution = Convolution(state, weights)
         self.o = weights.back(state.channels)
 
     def forward(self, x: Tensor, start: int, memory: Memory) -> Tensor:
         """x (batch, tokens, width) -> the same shape."""
-        gate_in, gate_out, u = (x @ self.inflow).split(self.channels, dim=-1)
+        gate_in, gate_out, u = (x @ self.inflow).chunk(3, dim=-1)
         columns, kept = self.convolution(gate_in * u, self.key, memory)
         memory.carry(self.key, kept)
-        return (gate_out * columns) @ self.o
+        out: Tensor = gate_out * columns
+        return out @ self.o
 
 
 class Recurrent(nn.Module):
     """Linear attention behind an optional convolution; subclasses say what is query, key and value.
 
-    `longest` is the number of tokens of the proof: decays are slow enough that the first of them still
-    counts at the last, for a state that was lost early must show.
+    `longest` is the number of tokens of the proof: decays are slow enough that the first of them
+    still counts at the last, for a state that was lost early must show.
     """
 
     heads: int
@@ -159,12 +161,12 @@ class Mamba2Layer(Recurrent):
 
     def split(self, columns: Tensor, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         shared = self.groups * self.keys
-        v, k, q = columns.split([self.heads * self.values, shared, shared], dim=-1)
+        v, k, q = torch.split(columns, [self.heads * self.values, shared, shared], dim=-1)
         q, k = (
-            row.unflatten(-1, (self.groups, -1)).repeat_interleave(self.heads // self.groups, dim=2)
+            by_heads(row, self.groups).repeat_interleave(self.heads // self.groups, dim=2)
             for row in (q, k)
         )
-        return q, k, v.unflatten(-1, (self.heads, -1))
+        return q, k, by_heads(v, self.heads)
 
 
 class DeltaLayer(Recurrent):
@@ -187,14 +189,14 @@ class DeltaLayer(Recurrent):
 
     def split(self, columns: Tensor, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         size = self.key_heads * self.keys
-        q, k, v = columns.split([size, size, self.heads * self.values], dim=-1)
+        q, k, v = torch.split(columns, [size, size, self.heads * self.values], dim=-1)
         q, k = (
-            normalize(row.unflatten(-1, (self.key_heads, -1)), dim=-1).repeat_interleave(
+            normalize(by_heads(row, self.key_heads), dim=-1).repeat_interleave(
                 self.heads // self.key_heads, dim=2
             )
             for row in (q, k)
         )
-        return q, k, v.unflatten(-1, (self.heads, -1))
+        return q, k, by_heads(v, self.heads)
 
 
 class LightningLayer(Recurrent):
@@ -206,7 +208,7 @@ class LightningLayer(Recurrent):
         super().__init__(state, key, weights, longest)
 
     def split(self, columns: Tensor, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        q, k, v = (row.unflatten(-1, (self.heads, -1)) for row in columns.chunk(3, dim=-1))
+        q, k, v = (by_heads(row, self.heads) for row in columns.chunk(3, dim=-1))
         return q, k, v
 
 

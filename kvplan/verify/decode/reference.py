@@ -1,7 +1,8 @@
 """The reference transformer: embedding, layers of (attention, feed-forward), logits.
 
-Each layer runs every state that the spec says it keeps, side by side, and normalises their sum, so that
-what comes out of the cache weighs as much as what is passed by, however many tokens it averages over.
+Each layer runs every state that the spec says it keeps, side by side, and normalises their sum, so
+that what comes out of the cache weighs as much as what is passed by, however many tokens it
+averages over.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from kvplan.verify.decode.cut import BATCH, WIDTH
 from kvplan.verify.decode.latent import MultiHeadLatent
 from kvplan.verify.decode.memory import Key, Memory
 from kvplan.verify.decode.recurrent import LAYERS
-from kvplan.verify.decode.weights import Weights, normed
+from kvplan.verify.decode.vectors import normed
+from kvplan.verify.decode.weights import Weights
 
 VOCABULARY = 128
 _FEED_FORWARD = 2 * WIDTH
@@ -89,19 +91,25 @@ def _mixer(
     if isinstance(state, RecurrentState):
         layer: nn.Module = LAYERS[type(state)](state, key, weights, longest)
         return layer
-    heads = getattr(state, "heads", None) or spec.heads
-    if isinstance(state, CrossAttention):
-        return CrossLayer(state, heads, key, weights, encoder=encoder)
-    if isinstance(state, HeadState):
-        return HeadAttention(state, heads, key, weights)
+    # What lacks a fact below was left out when the spec was cut.
+    if isinstance(state, SharedCache):
+        assert source is not None
+        read = spec.kinds[spec.layers[source]][0]
+        assert isinstance(read, HeadState)
+        return HeadAttention(read, _heads(spec, read), key, weights, source=Key(source, 0))
     if isinstance(state, LatentAttention):
         assert state.qk_nope_head_dim and state.v_head_dim
         return MultiHeadLatent(
-            state, heads, key, weights,
+            state, _heads(spec, state), key, weights,
             nope=state.qk_nope_head_dim, value_dim=state.v_head_dim,
         )  # fmt: skip
-    assert source is not None
-    read = spec.kinds[spec.layers[source]][0]
-    assert isinstance(read, HeadState)
-    heads = read.heads or spec.heads
-    return HeadAttention(read, heads, key, weights, source=Key(source, 0))
+    assert isinstance(state, HeadState)
+    if isinstance(state, CrossAttention):
+        return CrossLayer(state, _heads(spec, state), key, weights, encoder=encoder)
+    return HeadAttention(state, _heads(spec, state), key, weights)
+
+
+def _heads(spec: ModelSpec, state: HeadState | LatentAttention) -> int:
+    heads = state.heads or spec.heads
+    assert heads is not None
+    return heads

@@ -1,11 +1,11 @@
-"""What one round through a format costs a vector: at most half a step, and no less than a format does.
+"""What one round through a format costs a vector: half a step at most, and not much less.
 
-The comparison with recomputed logits rounds on both sides, so a mistake in a format's own arithmetic (a
-scale from the wrong group, half the codes unused) would cancel out there. Here it shows.
+The comparison with recomputed logits rounds on both sides, so a mistake in a format's own
+arithmetic (a scale from the wrong group, half the codes unused) would cancel out there. Here it
+shows.
 """
 
 from __future__ import annotations
-
 
 from kvplan.dtypes import DType
 from kvplan.verify.checks import Check
@@ -23,7 +23,7 @@ def rounding(layout: Layout, seed: int, device: str) -> list[Check]:
     shapes: dict[DType, list[tuple[int, int]]] = {}
     for state in layout.spec.states():
         for dtype, one in zip(_dtypes(layout), vectors_of(state, layout.dtypes), strict=False):
-            shapes.setdefault(dtype, []).append((one.count, one.dim))
+            shapes.setdefault(dtype, []).append((one.heads, one.dim))
     return [_check(dtype, found, seed, device) for dtype, found in shapes.items()]
 
 

@@ -1,7 +1,8 @@
 """The storage of one state: a pool of slots for rows, or the pieces of a fixed state.
 
-A pool is a handful of tensors whose first dimension is the slot; a `Placement` says which slot a token
-has. Unwritten slots hold NaN where the format has one, so that reading one shows in the logits.
+A pool is a handful of tensors whose first dimension is the slot; a `Placement` says which slot a
+token has. Unwritten slots hold NaN where the format has one, so that reading one shows in the
+logits.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class Rows:
         """Rows of the positions first .. last - 1, each (batch, tokens, count, dim)."""
         slots = self.placement.slots_of(first, last)
         return tuple(
-            one.format.decode(tuple(pool[slots] for pool in pools), one.count, one.dim)
+            one.format.decode(tuple(pool[slots] for pool in pools), one.heads, one.dim)
             for one, pools in zip(self.vectors, self.pools, strict=True)
         )
 
@@ -59,7 +60,7 @@ class Rows:
 def _pools(vectors: Vectors, placement: Placement) -> tuple[Tensor, ...]:
     """Tensors (slots, ...) for the codes of one kind of row, full of NaN."""
     device = placement.table.device
-    sample = vectors.format.encode(torch.ones(vectors.count, vectors.dim, device=device))
+    sample = vectors.format.encode(torch.ones(vectors.heads, vectors.dim, device=device))
     # 127 is the NaN of an e4m3 float; integers have none, and get their largest value.
     return tuple(
         code.new_full(

@@ -38,8 +38,3 @@ class Weights:
     def back(self, inputs: int) -> Tensor:
         """(inputs, WIDTH): into the residual stream."""
         return self.normal(inputs, WIDTH, spread=inputs**-0.5)
-
-
-def normed(x: Tensor) -> Tensor:
-    """x with unit mean square along its last dimension."""
-    return x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-6)
