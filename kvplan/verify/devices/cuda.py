@@ -16,6 +16,7 @@ from typing import Any
 
 from kvplan.engines.layout import Tensor
 from kvplan.errors import UsageError
+from kvplan.units import format_bytes
 from kvplan.verify.devices.cuda_checks import memory_checks
 from kvplan.verify.devices.cuda_state import State, read_state
 from kvplan.verify.devices.device import Advance, Measurement, Room
@@ -163,16 +164,17 @@ def _failed_at(failure: str | None, sizes: Sequence[int]) -> int | None:
 def _notes(before: State, during: State, nvml: dict[str, int] | None) -> tuple[str, ...]:
     """Where the device's memory is, from the driver's and from NVML's point of view."""
     others = before.total - before.free - before.reserved
+    used = during.total - during.free
     notes = [
-        f"driver view (mem_get_info): {during.total - during.free:,} B of {during.total:,} B used,"
-        f" of which {during.reserved:,} B reserved by torch and {others:,} B held before:"
-        " the CUDA context, other processes"
+        f"driver view (mem_get_info): {format_bytes(used)} of {format_bytes(during.total)} used:"
+        f" {format_bytes(during.reserved)} reserved by torch, {format_bytes(others)} held before"
+        " (the CUDA context, other processes)"
     ]
     if nvml is not None:
-        gap = nvml["used_bytes"] - (during.total - during.free)
+        gap = nvml["used_bytes"] - used
         notes.append(
-            f"NVML (nvidia-smi): {nvml['used_bytes']:,} B of {nvml['total_bytes']:,} B in use by"
-            f" {nvml['processes']} processes, {gap:,} B more than mem_get_info counts: memory that"
-            " the driver keeps for itself"
+            f"NVML (nvidia-smi): {format_bytes(nvml['used_bytes'])} of"
+            f" {format_bytes(nvml['total_bytes'])} used by {nvml['processes']} processes,"
+            f" {format_bytes(gap)} more than mem_get_info counts (kept by the driver)"
         )
     return tuple(notes)
