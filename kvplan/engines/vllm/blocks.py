@@ -133,7 +133,7 @@ def _for_states(
     token_page = _token_page(model, readers)
     aligned = max(_smallest(*readers[0]), size)
     if model.mla:
-        aligned = max(aligned, 128)  # decode kernels want whole groups of 128 tokens
+        aligned = max(aligned, model.settings.rules.hybrid_latent_alignment)
     if caches_states and all(slot.checkpoint[1] is not None for slot in states):
         aligned = lcm(aligned, *(slot.checkpoint[1] or 1 for slot in states))
     needed = aligned * ceil_div(state_page, aligned * token_page)

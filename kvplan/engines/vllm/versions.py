@@ -42,6 +42,8 @@ class Rules:
             of all `layers`, without what a group's narrower members waste; the blocks of the
             `first_group` alone; or, before V1, whether the pool holds `pool_tokens` enough.
         latent_pool: how DeepSeek V4's latents and windows share blocks; see `latent_pool`.
+        hybrid_latent_alignment: fewest tokens of a block of a hybrid with latents, which the decode
+            kernels want in whole groups.
     """
 
     version: str
@@ -59,6 +61,7 @@ class Rules:
     hybrid_groups: bool = True
     fit_check: str = "groups"
     latent_pool: str = "packed"
+    hybrid_latent_alignment: int = 128
 
 
 # Newest first: (version, what it does otherwise than the entry above).
@@ -70,14 +73,14 @@ _CHANGES: tuple[tuple[str, dict[str, Any]], ...] = (
     ("0.29.0", {}),
     ("0.28.0", {"reserves_null_block": False, "checkpoint_kinds": (), "latent_pool": "widest"}),
     ("0.27.0", {"prefix_caching_of_hybrids": False}),
-    ("0.26.0", {"latent_pool": "slots"}),
+    ("0.26.0", {"latent_pool": "slots", "hybrid_latent_alignment": 1}),
     ("0.25.0", {"in_flight_batches": False}),
     ("0.24.0", {}),
     ("0.23.0", {"pads_pages": False}),
     ("0.22.0", {"latent_pool": "tuples"}),
     ("0.21.0", {}),
     ("0.20.0", {"capacity_from_concurrency": False}),
-    ("0.19.0", {"gpu_memory_utilization": 0.9}),
+    ("0.19.0", {"gpu_memory_utilization": 0.9, "hybrid_latent_alignment": 64}),
     ("0.18.0", {"fit_check": "first_group"}),
     ("0.17.1", {"close_bucket_ratio": 1.25}),
     ("0.16.0", {}),

@@ -70,7 +70,7 @@ def read_args(line: str, number: int, seen: Seen) -> bool:
     if found is None:
         return False
     text = found[1] or found[2]
-    for name in ("model", "model_tag", *FLAGS):
+    for name in ("model", "model_tag", "swap_space", *FLAGS):
         for pattern in (rf"'{name}': ", rf"(?<![\w.]){name}="):
             at = re.search(pattern, text)
             if at is not None:

@@ -109,6 +109,8 @@ class Judge:
         for answers in combinations(questions, _MOST_COMBINATIONS):
             version = self.setup.version or answers.get("version") or VERSIONS[0]
             chosen = {k: v for k, v in answers.items() if v and k != "version"}
+            if chosen and not self._telling:
+                break  # sorted by departures: no later one could be accepted
             judged = self.one(version, self.setup.options, chosen)
             # One figure alone may fit by chance once settings are chosen to make it fit.
             if judged.agrees and (not chosen or judged.evidence > 1 or self._anchored):
@@ -118,6 +120,12 @@ class Judge:
                 closest = judged
         assert closest is not None
         return closest
+
+    @property
+    def _telling(self) -> bool:
+        """Enough is printed to tell a fitting answer from chance."""
+        counted = self.seen.figures.keys() - {s.AVAILABLE, s.NEEDED_AVAILABLE}
+        return self._anchored or len(counted) > 1
 
     @property
     def _anchored(self) -> bool:
@@ -135,7 +143,7 @@ class Judge:
     def causes(self, judged: Judged, *, most: int = 3) -> list[str]:
         """What else would make every figure fit, one change at a time."""
         found: list[str] = []
-        extras = self._open_answers()
+        extras = self._open_answers() if self._telling else [{}]
         for words, version, changes in self._changes(judged):
             options = {k: v for k, v in judged.options.items() if changes.get(k, v) != ""}
             put = {k: v for k, v in changes.items() if v != ""}

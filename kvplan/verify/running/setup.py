@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from kvplan.engines.request import Request
 from kvplan.engines.vllm.flags import FLAGS, find_flag
+from kvplan.engines.vllm.gpus import find_gpu
 from kvplan.engines.vllm.versions import NEWEST_V0, VERSIONS, rules_of
 from kvplan.errors import UsageError
 from kvplan.spec import states as kept
@@ -96,6 +97,8 @@ def settle(seen: Seen, request: Request, version: str | None) -> Setup:
             )
             overridden[name] = known
         options[name], lines[name] = value, 0
+    if "gpu" in options and not _knows_kernels(options["gpu"]):
+        notes.append(f"which kernels vllm takes on {options.pop('gpu')!r} is not known: left open")
     own = seen.facts.get("version")
     found = _version(version, own, seen, notes)
     model = seen.facts.get("model")
@@ -110,6 +113,14 @@ def settle(seen: Seen, request: Request, version: str | None) -> Setup:
         has_config="dtype" in seen.facts,
         overridden=overridden,
     )
+
+
+def _knows_kernels(gpu: str) -> bool:
+    try:
+        find_gpu(gpu)
+    except UsageError:
+        return False
+    return True
 
 
 def _given(request: Request) -> dict[str, str]:
