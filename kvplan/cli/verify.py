@@ -67,7 +67,7 @@ def _verify(values: Values, *, rank: int) -> int:
     from kvplan.cli.request import dtypes_from, request_from
     from kvplan.errors import UsageError
     from kvplan.load import load_model
-    from kvplan.report.progress import byte_progress
+    from kvplan.report.progress import byte_progress, step_progress
     from kvplan.report.write import emit, renderer
     from kvplan.verify.run import verify
 
@@ -95,6 +95,7 @@ def _verify(values: Values, *, rank: int) -> int:
         decode=values["decode"],
         specs=specs,
         progress=byte_progress,
+        steps=step_progress,
     )
     if rank == 0:
         emit("verify", found, values)

@@ -1,10 +1,27 @@
-"""A progress bar on stderr, when that is a terminal."""
+"""Progress on stderr, when that is a terminal."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+
+
+@contextmanager
+def step_progress() -> Iterator[Callable[[str, int, int], None]]:
+    """A line that says what runs now; yields the function that is told (what, done, in all)."""
+    if not sys.stderr.isatty():
+        yield lambda what, done, total: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("")
+        yield lambda what, done, total: bar.update(
+            task, description=what, completed=done, total=total
+        )
 
 
 @contextmanager

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from kvplan.verify.checks import Check, Verification
 
 _LONGEST_WORD = 30
+_LONGEST_WHY = 140  # longer ones read better across the page, below the table
 _COLUMNS = (
     Column("check"),
     Column("predicted", "right"),
@@ -38,10 +39,13 @@ def page(console: Console, found: Verification) -> None:
         console.print("\nall ranks together", style="bold")
     else:
         console.print()
-    print_table(console, _COLUMNS, [_row(check) for check in found.checks])
-    told = [check for check in found.checks if not check.ok]
-    if console.width < 100:
-        told = list(found.checks)
+    below = console.width < 100 or any(len(check.why) > _LONGEST_WHY for check in found.checks)
+    rows = [_row(check) for check in found.checks]
+    if below:
+        print_table(console, _COLUMNS[:-1], [row[:-1] for row in rows])
+    else:
+        print_table(console, _COLUMNS, rows)
+    told = [check for check in found.checks if below or not check.ok]
     for why in dict.fromkeys(check.why for check in told):
         names = ", ".join(check.name for check in told if check.why == why)
         failed = any(check.ok is False for check in told if check.why == why)

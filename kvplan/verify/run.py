@@ -49,6 +49,14 @@ class Limits:
     allow_oom: bool = False
 
 
+#: Opens a line for the proof: a context with the function that is told (what runs, done, in all).
+OpenSteps = Callable[[], AbstractContextManager[Callable[[str, int, int], None]]]
+
+
+def _silent_steps() -> AbstractContextManager[Callable[[str, int, int], None]]:
+    return nullcontext(lambda what, done, total: None)
+
+
 def _silent(total: int, what: str) -> AbstractContextManager[Advance]:
     return nullcontext(lambda _: None)
 
@@ -63,6 +71,7 @@ def verify(
     decode: bool = False,
     specs: Sequence[str] | None = None,
     progress: OpenProgress = _silent,
+    steps: OpenSteps = _silent_steps,
 ) -> Verification:
     """Hold the predicted cache of a request against a device's memory.
 
@@ -74,7 +83,8 @@ def verify(
         limits: how much may be allocated.
         decode: also prove that the layout works as a cache.
         specs: folders of the user's own specs.
-        progress: opens a progress bar.
+        progress: opens a progress bar of the allocation.
+        steps: opens a line that says what the proof does.
 
     Raises:
         MissingDependencyError: torch is not there.
@@ -107,7 +117,8 @@ def verify(
     else:
         reports, checks = _together(torch, world, found, layout, limits, progress)
     if decode and (world is None or world.rank == 0):
-        checks = [*checks, *_decode(planned, found.name)]
+        with steps() as told:
+            checks = [*checks, *_decode(planned, found.name, told)]
     return Verification(
         size=planned,
         layout=layout,
@@ -212,7 +223,9 @@ def _require_room(device: Device, ranks: Sequence[RankLayout], limits: Limits) -
     require_room(device, needed, margin=limits.margin, allow_oom=limits.allow_oom)
 
 
-def _decode(planned: SizeResult, device: str) -> Sequence[Check]:
+def _decode(
+    planned: SizeResult, device: str, told: Callable[[str, int, int], None]
+) -> Sequence[Check]:
     from kvplan.verify.decode import prove
 
-    return prove(planned.model.spec, planned.request, device=device)
+    return prove(planned.model.spec, planned.request, device=device, progress=told)
