@@ -39,7 +39,7 @@ def bytes_per_block(groups: Sequence[Group], stage: int, how: str) -> int:
 def request_blocks(groups: Sequence[Group], load: Load) -> int:
     """Blocks of one request up to 0.26: the bytes its groups fill over the latents' width."""
     latents = next(group for group in groups if _is_latent(group))
-    width = _width(groups, latents)
+    width = max(1, _width(groups, latents))  # a block smaller than a row holds no bytes
     filled = sum(group.blocks(load) * _width(groups, group) for group in groups)
     return ceil_div(filled, width)
 

@@ -117,7 +117,7 @@ class CacheSpec:
         if self.stride_tokens:
             kernel = gcd(self.stride_tokens, self.block_size)
             if kernel != self.block_size:
-                return replace(self, block_size=kernel, padded=None).page
+                return max(1, replace(self, block_size=kernel, padded=None).page)
         return 1
 
     @property
