@@ -70,9 +70,15 @@ def weights_of(
     found = (_from_safetensors(folder) or _from_index(folder)) if folder else None
     if found is None and allow_network and hf_id is not None:
         found = _from_hub(hf_id)
-    if found is None and not (hf_id and _QUANTISED.search(hf_id)):
+    if found is None and not _says_quantised(spec, hf_id):
         found = _from_parameters(spec)
     return found
+
+
+def _says_quantised(spec: ModelSpec, hf_id: str | None) -> bool:
+    """Whether the name of the checkpoint speaks of a quantisation: its id, or the spec's own."""
+    names = [hf_id] if hf_id else [spec.name, *spec.hf_ids[:1]]
+    return any(_QUANTISED.search(name) for name in names)
 
 
 def _folder(place: str, hf_id: str | None) -> str | None:

@@ -103,13 +103,20 @@ def size(
             model.spec, model.origin, hf_id=model.hf_id, allow_network=allow_network
         )
         if found_weights is None:
-            message = (
-                f"nothing says how large the weights of {model.spec.name} are: no safetensors file,"
-                " index or GGUF beside it, and no parameters and dtype of unquantised weights in"
-                " its spec"
-            )
-            warnings.append(Notice("weights-unknown", message))
+            warnings.append(_weights_unknown(model.spec))
     return SizeResult(model, asked, logical, allocated, tuple(warnings), found_weights)
+
+
+def _weights_unknown(spec: ModelSpec) -> Notice:
+    """Why the bytes of the weights are not known, and what would tell them."""
+    files = "name the folder with the safetensors files"
+    if spec.parameters is None:
+        message = "no safetensors file, index or GGUF beside it, and no parameters in its spec"
+        files += ", or write parameters and dtype into the spec"
+    else:
+        message = f"its {spec.parameters:,} parameters are known, their format is not"
+    message = f"how large the weights of {spec.name} are is not known: {message}; {files}"
+    return Notice("weights-unknown", message)
 
 
 def _warnings(

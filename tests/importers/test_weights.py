@@ -414,6 +414,38 @@ def test_quantised_copy_of_a_known_model(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize(
+    ("changes", "hf_id", "known"),
+    [
+        ({"name": "big-nvfp4"}, None, False),
+        ({"hf_ids": ("nvidia/Big-NVFP4", "o/Big")}, None, False),
+        ({"hf_ids": ("nvidia/Big-NVFP4", "o/Big")}, "o/Big", True),
+        ({"hf_ids": ("o/Big", "o/Big-FP8")}, None, True),
+    ],
+)
+def test_a_spec_of_a_quantised_checkpoint(
+    changes: dict[str, Any], hf_id: str | None, known: bool
+) -> None:
+    """Its own name, or the id of the checkpoint it was read from, says so too."""
+    spec = SPEC.replaced(parameters=10, dtype="bfloat16", **changes)
+    assert (weights_of(spec, "spec.yaml", hf_id=hf_id) is not None) == known
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["gemma-4-31b-it-nvfp4", "kimi-k3", "mimo-v2-flash", "minimax-m2.7", "mistral-small-4"],
+)
+def test_quantised_checkpoints_of_the_catalogue(name: str, capsys: Any) -> None:
+    """Their published configs quantise the weights: parameters x dtype would be about double."""
+    assert load_model(name).spec.quant_method is not None
+    out, _ = run(capsys, name, "--weights", "--json")
+    result = json.loads(out)["results"][0]
+    assert result["weights"] is None
+    (warning,) = [w for w in result["warnings"] if w["id"] == "weights-unknown"]
+    assert "parameters are known, their format is not" in warning["message"]
+    assert "name the folder with the safetensors files" in warning["message"]
+
+
+@pytest.mark.parametrize(
     ("name", "quantised"),
     [
         ("Qwen/Qwen3-8B-FP8", True),
