@@ -134,9 +134,9 @@ def _control(
     tolerance = tolerance_of(layout)
     return Check(
         name="negative_control",
-        predicted=None,
+        predicted=f"> {FAR * tolerance:.3g}",
         measured=least,
-        difference=least,
+        difference=None,
         tolerance=tolerance,
         ok=least > FAR * tolerance,
         why=f"must exceed {FAR} x the tolerance: {len(found)} pieces that are read, damaged one by"

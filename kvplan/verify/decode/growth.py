@@ -23,6 +23,7 @@ from kvplan.verify.decode.kept import span_of
 from kvplan.verify.decode.layouts import Layout
 from kvplan.verify.decode.memory import Cache
 from kvplan.verify.decode.placement import blocks_of
+from kvplan.verify.decode.reference import states_of
 
 _POINTS = 5
 _BEYOND = 64  # tokens that are tried beyond the last window
@@ -77,7 +78,7 @@ def _line(name: str, layout: Layout, lengths: Sequence[int], where: str, device:
         points.append((length, cache.bytes))
         if cache.bytes != predicted_bytes(layout, length):
             wrong.append(f"{length:,} tokens take {cache.bytes:,} B")
-        elif layout.block_size is None and not _all_used(cache, length):
+        elif layout.block_size is None and not _all_used(layout, cache, length):
             wrong.append(f"of {length:,} tokens some slots hold none")
     predicted = logical_cache(layout.spec, _request(layout, lengths[0])).bytes_per_token
     measured = slope(points) / BATCH
@@ -114,12 +115,12 @@ def _request(layout: Layout, length: int) -> Request:
     return Request(ctx=length, batch=BATCH, dtype_k=k, dtype_v=v)
 
 
-def _all_used(cache: Cache, length: int) -> bool:
+def _all_used(layout: Layout, cache: Cache, length: int) -> bool:
     """Whether each slot belongs to a token that is held, so that no byte is there for nothing."""
-    for store in cache.rows.values():
-        placement = store.placement
-        many = placement.slots // BATCH
-        held = placement.slots_of(max(0, length - many), max(length, many))
+    states = dict(states_of(layout.spec))
+    for key, store in cache.rows.items():
+        rows, placement = layout.tokens_of(states[key], length), store.placement
+        held = placement.slots_of(max(0, rows - placement.slots // BATCH), rows)
         if len(set(held.flatten().tolist())) != placement.slots:
             return False
     return True

@@ -43,7 +43,7 @@ class Placement(NamedTuple):
         blocks = self.table.shape[1]
         kept = blocks * self.block_size
         if last > kept and (self.span is None or kept < self.span):
-            raise IndexError(f"position {last - 1} in storage of {kept} positions")
+            raise IndexError(f"position {last - 1} lies beyond storage of {kept:,} positions")
         positions = torch.arange(first, last, device=self.table.device)
         block = positions.div(self.block_size, rounding_mode="floor") % blocks
         return self.table[:, block] + positions % self.block_size

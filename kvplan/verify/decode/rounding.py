@@ -40,10 +40,10 @@ def _check(dtype: DType, shapes: list[tuple[int, int]], seed: int, device: str) 
     limit = format_.half_step
     return Check(
         name=f"rounding_of_format[{dtype.name}]",
-        predicted=limit,
+        predicted=f"<= {limit:.3g}",
         measured=worst,
-        difference=worst - limit,
-        tolerance=limit * (_SLACK - 1),
+        difference=None,
+        tolerance=None,
         ok=limit / 4 <= worst <= limit * _SLACK,
         why="largest error of one round through the format, as a share of the largest value that"
         " shares its scale: half a step, or a little less",
