@@ -77,7 +77,7 @@ def together(
         meeting.say("here")
         meeting.hear_all("here")
         _all_ready(meeting, look)
-        own.append(measure())
+        own.append(_measured(world, measure))
         meeting.say("done")
         meeting.hear_all("done")
         reports, way = _gather(torch, meeting, device, own[0])
@@ -115,6 +115,25 @@ def _all_ready(meeting: Meeting, look: Callable[[], None]) -> None:
     for rank, text in enumerate(meeting.hear_all("ready")):
         if text:
             raise Refused(f"rank {rank}: {text}")
+
+
+def _measured(world: World, measure: Callable[[], RankReport]) -> RankReport:
+    """This rank's report; a failure is a report too, for the others wait for one."""
+    try:
+        return measure()
+    except Exception as error:  # whatever it is, it belongs into the table of rank 0
+        text = str(error).partition("\n")[0] or type(error).__name__
+        failed = Check(
+            name="measurement",
+            predicted="a report",
+            measured="an error",
+            difference=None,
+            tolerance=None,
+            ok=False,
+            why=f"rank {world.rank} failed: {text}",
+            unit="",
+        )
+        return RankReport(rank=world.rank, device={}, checks=(failed,))
 
 
 def _gather(

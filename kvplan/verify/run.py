@@ -174,9 +174,13 @@ def _largest(layout: CacheLayout) -> int:
 
 
 def _measure(device: Device, rank: RankLayout, progress: OpenProgress, what: str) -> RankReport:
-    facts = device.facts()
-    with progress(rank.bytes, what) as advance:
-        found = device.measure(rank.tensors, advance)
+    try:
+        facts = device.facts()
+        with progress(rank.bytes, what) as advance:
+            found = device.measure(rank.tensors, advance)
+    except RuntimeError as error:  # torch's own, running out of memory aside
+        first = str(error).partition("\n")[0]
+        raise UsageError(f"{device.name} does not work as it should: {first}") from None
     return RankReport(rank=rank.rank, device=facts, checks=found.checks, notes=found.notes)
 
 

@@ -119,6 +119,18 @@ def test_an_engine_that_refuses() -> None:
         verified("llama3-8b", engine="vllm", ctx=4096, tp=7)
 
 
+def test_a_device_that_breaks_is_one_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What torch raises in the middle is told in one line, not as a traceback."""
+    from kvplan.verify.devices.cpu import CpuDevice
+
+    def breaks(*_: object) -> None:
+        raise RuntimeError("CUDA error: an illegal memory access\nlong advice")
+
+    monkeypatch.setattr(CpuDevice, "measure", breaks)
+    with pytest.raises(UsageError, match=r"illegal memory access$"):
+        verified("llama3-8b", ctx=10)
+
+
 def test_progress_covers_every_byte() -> None:
     """One bar per rank, each moved by all of its bytes."""
     bars: list[list[int]] = []

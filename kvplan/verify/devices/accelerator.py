@@ -39,6 +39,8 @@ class AcceleratorDevice:
         self._index = index
         self._module = getattr(torch, kind)
         self.name = f"{kind}:{index}"
+        if kind != "mps":  # there is only one
+            self._module.set_device(index)
 
     def facts(self) -> dict[str, Any]:
         """Kind, torch, and memory."""
