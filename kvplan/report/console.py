@@ -1,6 +1,7 @@
-"""A console that renders to text: rich on a terminal, plain and wide enough in a pipe or a file.
+"""A console that renders to text: rich on a terminal, plain in a pipe or a file.
 
 Colour and bold type follow NO_COLOR and FORCE_COLOR, the width follows the terminal or COLUMNS.
+Outside a terminal sentences are wrapped, but no table loses a column (`kvplan.report.tables`).
 """
 
 from __future__ import annotations
@@ -17,6 +18,15 @@ if TYPE_CHECKING:
 PIPE_WIDTH = 120
 
 
+class _Sheet(StringIO):
+    """Collected text, which knows whether a terminal will show it."""
+
+    terminal = False
+
+    def isatty(self) -> bool:
+        return self.terminal
+
+
 def open_console(*, to_file: bool) -> Console:
     """A console that collects what is printed on it."""
     from rich.console import Console
@@ -26,10 +36,12 @@ def open_console(*, to_file: bool) -> Console:
         width = max(40, shutil.get_terminal_size().columns)
     else:
         width = PIPE_WIDTH
+    sheet = _Sheet()
+    sheet.terminal = terminal
     return Console(
-        file=StringIO(),
+        file=sheet,
         width=width,
-        # None lets rich look at FORCE_COLOR and TERM; the collecting stream itself is no terminal.
+        # None lets rich look at FORCE_COLOR.
         force_terminal=True if terminal else None,
         color_system=None if os.environ.get("NO_COLOR") else "auto",
         highlight=False,

@@ -1,7 +1,8 @@
 """Tables without lines that fit the width: headings wrap, then columns leave, before a cell breaks.
 
-They read well where line characters are missing and paste well into text. On a terminal a bar shows
-the share of each row, as wide as there is room.
+Columns leave on a terminal only: what reads a pipe or a file looks for something, so there a table
+is as wide as it must be. Tables read well where line characters are missing and paste well into
+text. On a terminal a bar shows the share of each row, as wide as there is room.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ class Column(NamedTuple):
     Attributes:
         heading: its name; it may wrap between words.
         justify: numbers to the right, never broken; text to the left, broken between words.
-        rank: 0 stays whatever the width; of the others the highest leaves first.
+        rank: 0 stays whatever the width; of the others the highest leaves a terminal first.
         least: cells it must have room for, beside its longest word.
     """
 
@@ -60,12 +61,18 @@ def print_table(
 
     columns = list(columns)
     widths = [_measured(column, [row[i] for row in rows]) for i, column in enumerate(columns)]
-    bars = shares if shares is not None and console.is_terminal else None
+    terminal = console.file.isatty()
+    bars = shares if shares is not None and terminal else None
     if bars is not None:
         columns.append(_BAR)
         widths.append(_BAR_WIDTH)
-    kept = _fitting(columns, widths, console.width)
-    given = _spread([widths[i] for i in kept], console.width)
+    room = console.width
+    if terminal:
+        kept = _fitting(columns, widths, room)
+    else:
+        kept = list(range(len(columns)))
+        room = max(room, _least(widths, kept))
+    given = _spread([widths[i] for i in kept], room)
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, GAP, 0, 0))
     for i, width in zip(kept, given, strict=True):
         column = columns[i]
@@ -73,7 +80,9 @@ def print_table(
     for number, row in enumerate(rows):
         cells = [*row, bar(bars[number], given[-1] or 0)] if bars is not None else row
         table.add_row(*(cells[i] for i in kept))
+    before, console.width = console.width, room
     console.print(table)
+    console.width = before
 
 
 def bar(share: float, width: int) -> str:
@@ -95,12 +104,17 @@ def _measured(column: Column, cells: Sequence[str]) -> _Width:
 def _fitting(columns: Sequence[Column], widths: Sequence[_Width], room: int) -> list[int]:
     """The columns that stay."""
     kept = list(range(len(columns)))
-    while sum(widths[i].least + GAP for i in kept) - GAP > room:
+    while _least(widths, kept) > room:
         leaves = max(kept, key=lambda i: (columns[i].rank, i))
         if columns[leaves].rank == 0:
             break
         kept.remove(leaves)
     return kept
+
+
+def _least(widths: Sequence[_Width], kept: Sequence[int]) -> int:
+    """The least width of a table of some columns."""
+    return sum(widths[i].least + GAP for i in kept) - GAP
 
 
 def _spread(widths: Sequence[_Width], room: int) -> list[int | None]:

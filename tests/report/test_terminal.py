@@ -13,6 +13,7 @@ import pytest
 from rich.cells import cell_len
 
 from kvplan.plan.explain import explain
+from kvplan.plan.models import list_models
 from kvplan.plan.size import size
 from kvplan.report import as_table
 from kvplan.report.console import open_console
@@ -164,11 +165,10 @@ def test_names_in_wide_scripts_stay_aligned(terminal):
     assert len(ends) == 1
 
 
-def table(width: int, *columns: Column, rows, monkeypatch) -> list[str]:
-    monkeypatch.setenv("COLUMNS", str(width))
+def table(*columns: Column, rows) -> list[str]:
     console = open_console(to_file=False)
     print_table(console, columns, rows)
-    return [line.rstrip() for line in console.file.getvalue().splitlines()]
+    return [line.rstrip() for line in plain(console.file.getvalue()).splitlines()]
 
 
 COLUMNS = (Column("name"), Column("many words", "right", rank=2), Column("size", "right", rank=1))
@@ -205,17 +205,42 @@ ROWS = [["a-long-name-that-stays-whole", "1,024", "7"], ["b", "2", "1,000,000"]]
         ),
     ],
 )
-def test_headings_wrap_first_then_columns_leave(width, lines, monkeypatch):
+def test_headings_wrap_first_then_columns_leave(width, lines, terminal):
     """28 + 10 + 9 cells and two gaps take 51; with the heading wrapped 46; then rank 2 leaves."""
-    assert table(width, *COLUMNS, rows=ROWS, monkeypatch=monkeypatch) == lines
+    terminal(width)
+    assert table(*COLUMNS, rows=ROWS) == lines
 
 
-def test_a_table_that_cannot_fit_still_shows_everything(monkeypatch):
+def test_a_table_that_cannot_fit_still_shows_everything(terminal):
     """Cells break when nothing else can give way."""
-    rows = [["x" * 50, "1,024", "7"]]
-    lines = table(40, *COLUMNS, rows=rows, monkeypatch=monkeypatch)
+    terminal(40)
+    lines = table(*COLUMNS, rows=[["x" * 50, "1,024", "7"]])
 
     assert "".join(line.split()[0] for line in lines[1:]) == "x" * 50
+
+
+@pytest.mark.parametrize("columns", [None, "40"])
+@pytest.mark.parametrize("force_color", [None, "1"])
+def test_a_pipe_loses_no_column_and_breaks_no_cell(columns, force_color, monkeypatch):
+    """What a script looks for is there, whatever the width that COLUMNS or a default gives."""
+    for name, value in (("COLUMNS", columns), ("FORCE_COLOR", force_color)):
+        monkeypatch.delenv(name, raising=False)
+        if value is not None:
+            monkeypatch.setenv(name, value)
+    rows = [["x" * 150, "1,024", "7"]]
+
+    assert table(*COLUMNS, rows=rows)[-1].split() == rows[0]
+
+
+def test_a_piped_list_can_be_searched():
+    """Each of the catalogue's Hugging Face ids stands on a line of its own, whole."""
+    found = list_models(search="meta-llama/", specs=[])
+    lines = as_table.models(found, to_file=False).splitlines()
+
+    assert len(found) > 10
+    for spec in found:
+        (line,) = [line for line in lines if line.split()[:1] == [spec.name]]
+        assert line.split()[-1] == spec.hf_ids[0]
 
 
 def test_a_real_terminal_gets_bars(tmp_path):
