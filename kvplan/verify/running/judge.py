@@ -113,7 +113,7 @@ class Judge:
                 break  # sorted by departures: no later one could be accepted
             judged = self.one(version, self.setup.options, chosen)
             # One figure alone may fit by chance once settings are chosen to make it fit.
-            if judged.agrees and (not chosen or judged.evidence > 1 or self._anchored):
+            if judged.agrees and (not chosen or judged.evidence > 1 or self.anchored):
                 return judged
             # Only the defaults stand for a disagreement: other answers would hide what is wrong.
             if closest is None or (not chosen and judged.weight < closest.weight):
@@ -125,10 +125,10 @@ class Judge:
     def _telling(self) -> bool:
         """Enough is printed to tell a fitting answer from chance."""
         counted = self.seen.figures.keys() - {s.AVAILABLE, s.NEEDED_AVAILABLE}
-        return self._anchored or len(counted) > 1
+        return self.anchored or len(counted) > 1
 
     @property
-    def _anchored(self) -> bool:
+    def anchored(self) -> bool:
         """The memory is printed, so figures are bound to bytes."""
         return bool({s.AVAILABLE, s.NEEDED_AVAILABLE} & self.seen.figures.keys())
 
@@ -149,7 +149,7 @@ class Judge:
             put = {k: v for k, v in changes.items() if v != ""}
             for extra in extras:
                 tried = self.one(version, options, {**extra, **put})
-                if tried.agrees and (not extra or tried.evidence > 1 or self._anchored):
+                if tried.agrees and (not extra or tried.evidence > 1 or self.anchored):
                     also = "".join(f" and {name} {value}" for name, value in extra.items())
                     found.append(f"{words}{also}")
                     break

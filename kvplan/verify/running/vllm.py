@@ -51,7 +51,10 @@ def hold_against_vllm(
     judge = Judge(model.spec, seen, setup, find_model)
     judged = judge.best()
     notes = [*setup.notes, *_basis(judge, judged)]
-    checks = (*judged.checks, *budget_checks(seen))
+    # Sums that hold for any model must not pass for agreement with this one.
+    sums = budget_checks(seen) if judged.pool is not None else []
+    checks = (*judged.checks, *sums)
+    notes += _reach(judge, judged, sums)
     if False in [check.ok for check in judged.checks]:
         words = _causes(judge, judged, model, find_model)
         notes += words
@@ -96,6 +99,20 @@ def _basis(judge: Judge, judged: Judged) -> list[str]:
     if missing:
         notes.append(f"not stated, vLLM's defaults apply: {', '.join(missing)}")
     return notes
+
+
+def _reach(judge: Judge, judged: Judged, sums: list[Check]) -> list[str]:
+    """What the verdict does not reach."""
+    if judged.pool is None:
+        return []
+    if sums and not judged.checks:
+        return ["only the log's own sums could be checked: no figure depends on the model"]
+    if judged.agrees and not judge.anchored and len(judged.pool.made.pool.groups) == 1:
+        return [
+            "the log does not print the available memory, so nothing ties its blocks to bytes: "
+            "another format or model with such blocks would agree too"
+        ]
+    return []
 
 
 def _causes(judge: Judge, judged: Judged, model: LoadedModel, find_model: FindModel) -> list[str]:
