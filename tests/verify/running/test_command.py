@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -198,3 +200,16 @@ def test_decode_and_a_log_contradict(run: Run) -> None:
     code, _, err = run(_config() + MEMORY + POOL, "--decode")
     assert code == 2
     assert "--decode" in err
+
+
+def test_reading_needs_no_torch(tmp_path: Path) -> None:
+    """A laptop without torch can hold a server's log against the rules."""
+    log = tmp_path / "engine.log"
+    log.write_text(_config() + MEMORY + POOL, encoding="utf-8")
+    script = (
+        "import sys; from kvplan.cli import main; "
+        f"code = main(['verify', '--engine-log', {str(log)!r}]); "
+        "assert 'torch' not in sys.modules; sys.exit(code)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr
