@@ -13,6 +13,7 @@ the logits a little. A damaged block must exceed the tolerance `FAR`-fold.
 
 from __future__ import annotations
 
+from math import inf, isfinite
 from typing import NamedTuple
 
 import torch
@@ -89,8 +90,8 @@ def compared(
     equal = Check(
         name="cached_equals_recomputed",
         predicted=0.0,
-        measured=worst,
-        difference=worst,
+        measured=_figure(worst),
+        difference=worst if isfinite(worst) else None,
         tolerance=tolerance,
         ok=worst <= tolerance,
         why=f"largest difference of the logits over their spread: {steps}{moved}",
@@ -114,7 +115,12 @@ def _moved(whole: Tensor, exact: Tensor) -> str:
 def _distance(one: Tensor, other: Tensor, spread: float) -> float:
     """Largest difference over the spread; infinite where a logit is no number."""
     largest = float((one - other).abs().max()) / spread
-    return largest if largest == largest else float("inf")
+    return largest if isfinite(largest) else inf
+
+
+def _figure(distance: float) -> float | str:
+    """A distance as reports can print it."""
+    return distance if isfinite(distance) else "not a number"
 
 
 def _control(
@@ -135,13 +141,12 @@ def _control(
     return Check(
         name="negative_control",
         predicted=f"> {FAR * tolerance:.3g}",
-        measured=least,
+        measured=_figure(least),
         difference=None,
         tolerance=tolerance,
         ok=least > FAR * tolerance,
         why=f"must exceed {FAR} x the tolerance: {len(found)} pieces that are read, damaged one by"
-        f" one; the least visible is {where}, which moves the logits by {least / tolerance:,.0f} x"
-        " the tolerance",
+        f" one; the least visible is {where}: {least / tolerance:,.0f} x the tolerance",
         unit="of the logits' spread",
     )
 

@@ -176,6 +176,17 @@ def test_cross_attention_to_the_wrong_encoder(monkeypatch: pytest.MonkeyPatch) -
     assert "cached_equals_recomputed" in failed("cross")
 
 
+def test_unwritten_storage_that_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unwritten slots hold NaN: the logits are no numbers, and the check says so."""
+    monkeypatch.setattr(storage.Rows, "write", lambda *args: None)
+
+    checks = prove(MODELS["gqa"], Request(ctx=64))
+
+    (found,) = [check for check in checks if check.name == "cached_equals_recomputed"]
+    assert found.ok is False
+    assert found.measured == "not a number"
+
+
 def test_damage_that_nothing_reads(monkeypatch: pytest.MonkeyPatch) -> None:
     """A control that does not show is a failure: the comparison would pass whatever is stored."""
     monkeypatch.setattr(damage, "damage_rows", lambda *args: None)

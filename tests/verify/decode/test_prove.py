@@ -1,4 +1,4 @@
-"""The whole proof on small models: it passes where storage is right, and says what it leaves out."""
+"""The whole proof on small models: passes where storage is right, and says what it leaves out."""
 
 from __future__ import annotations
 
@@ -55,6 +55,13 @@ def test_k_and_v_in_different_formats() -> None:
 
     assert checks["bytes_per_token_slope"].measured == 48
     assert checks["cached_equals_recomputed[paged, bfloat16/int8]"].ok
+
+
+def test_one_of_k_and_v_in_float32() -> None:
+    """What does not round has no rounding to check."""
+    checks = prove(MODELS["gqa"], Request(ctx=64, dtype_k="fp32", dtype_v="int8"))
+
+    assert failures(checks) == []
 
 
 def test_tolerances_and_controls_are_far_apart() -> None:
