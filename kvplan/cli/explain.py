@@ -17,21 +17,18 @@ from kvplan.cli.options import (
 
 def run(values: Values) -> int:
     """Explain the cache of one model."""
-    from kvplan.cli.request import dtypes_from, request_from
-    from kvplan.errors import UsageError
+    from kvplan.cli.request import dtype_from, request_from
     from kvplan.load import load_model
     from kvplan.plan.explain import explain
     from kvplan.plan.size import size
     from kvplan.report.write import emit
     from kvplan.units import parse_tokens
 
-    dtypes = dtypes_from(values)
-    if len(dtypes) > 1:
-        raise UsageError("explain takes one --dtype; size puts several side by side")
+    dtype = dtype_from(values, "explain")
     specs = values["specs"] or None
     tokens = [parse_tokens(text, "--tokens") for text in values["tokens"].split(",")]
     model = load_model(values["model"], specs=specs, allow_network=values["allow_network"])
-    result = size(model, request=request_from(values, dtype=dtypes[0]), specs=specs)
+    result = size(model, request=request_from(values, dtype=dtype), specs=specs)
     return emit("explain", explain(result, tokens), values)
 
 

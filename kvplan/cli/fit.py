@@ -19,16 +19,14 @@ from kvplan.cli.options import (
 
 def run(values: Values) -> int:
     """Hold a request against memory; exit code 1 when it does not fit."""
-    from kvplan.cli.request import dtypes_from, request_from
+    from kvplan.cli.request import dtype_from, request_from
     from kvplan.errors import UsageError
     from kvplan.load import load_model
     from kvplan.plan.fit import fit
     from kvplan.report.write import emit
     from kvplan.units import parse_bytes
 
-    dtypes = dtypes_from(values)
-    if len(dtypes) > 1:
-        raise UsageError("fit takes one --dtype; size puts several side by side")
+    dtype = dtype_from(values, "fit")
     if values["available_memory"] is None:
         raise UsageError(
             "how much memory has one rank for its cache?",
@@ -38,7 +36,7 @@ def run(values: Values) -> int:
     specs = values["specs"] or None
     options = options_from(values, values["engine"])
     model = load_model(values["model"], specs=specs, allow_network=values["allow_network"])
-    request = request_from(values, dtype=dtypes[0], options=options)
+    request = request_from(values, dtype=dtype, options=options)
     found = fit(model, request, available, values["engine"])
     emit("fit", found, values)
     return 0 if found.fits else 1

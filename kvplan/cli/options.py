@@ -24,7 +24,6 @@ class Option(NamedTuple):
         default: the text used when it is absent.
         flags: spellings, when they are more than `--name`.
         many: may be given several times; the value is a list.
-        panel: heading in the help.
     """
 
     name: str
@@ -69,7 +68,9 @@ class Command(NamedTuple):
 
 MODEL_HELP = "a name, a Hugging Face id, a spec, or - for standard input"
 
-FORMAT = Option("format", "table, json, csv or markdown", "FORMAT", "table")
+FORMAT = Option(
+    "format", "table, json, csv or md  [default: as --output ends, else table]", "FORMAT"
+)
 JSON = Option("json", "the same as --format json")
 OUTPUT = Option("output", "write the report to a file instead", "FILE", flags=("--output", "-o"))
 SPECS = Option("specs", "folder of your own specs (or KVPLAN_SPECS)", "DIR", many=True)

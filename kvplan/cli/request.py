@@ -57,3 +57,15 @@ def dtypes_from(values: Values) -> list[str]:
     for name in names:
         unique.setdefault(find_dtype(name) or name, name)  # bf16 and bfloat16 are one
     return list(unique.values())
+
+
+def dtype_from(values: Values, command: str) -> str:
+    """The format of `--dtype`, for a command that takes one.
+
+    Raises:
+        UsageError: several.
+    """
+    first, *more = dtypes_from(values)
+    if more:
+        raise UsageError(f"{command} takes one --dtype; size puts several side by side")
+    return first

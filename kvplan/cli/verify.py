@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from kvplan.cli.engine_options import ENGINE_OPTIONS, options_from
 from kvplan.cli.options import (
     ENGINE,
+    FORMAT,
     JSON,
     MODEL_HELP,
     NETWORK,
@@ -64,7 +65,7 @@ def run(values: Values) -> int:
 
 
 def _verify(values: Values, *, rank: int) -> int:
-    from kvplan.cli.request import dtypes_from, request_from
+    from kvplan.cli.request import dtype_from, request_from
     from kvplan.errors import UsageError
     from kvplan.load import load_model
     from kvplan.report.progress import byte_progress, step_progress
@@ -72,15 +73,13 @@ def _verify(values: Values, *, rank: int) -> int:
     from kvplan.verify.run import verify
 
     renderer("verify", values)  # a slip there must not cost the whole measurement
-    dtypes = dtypes_from(values)
-    if len(dtypes) > 1:
-        raise UsageError("verify takes one --dtype; size puts several side by side")
+    dtype = dtype_from(values, "verify")
     specs = values["specs"] or None
     engine = values["engine"]
     running = values["engine_log"] is not None or values["metrics"] is not None
     # The log says whose it is; flags without an engine's name are vLLM's.
     options = options_from(values, "vllm" if running and engine == "logical" else engine)
-    request = request_from(values, dtype=dtypes[0], options=options)
+    request = request_from(values, dtype=dtype, options=options)
     if running:
         return _running(values, request)
     if values["model"] is None:
@@ -174,7 +173,7 @@ COMMAND = Command(
         Option("decode", "prove that the layout works as a cache"),
         SPECS,
         NETWORK,
-        Option("format", "table, json, csv, markdown or junit", "FORMAT", "table"),
+        FORMAT._replace(help=FORMAT.help.replace("csv or md", "csv, md or junit")),
         JSON,
         OUTPUT,
     ),

@@ -1,63 +1,143 @@
-"""Flat rows of a result, for the formats that are tables of plain values."""
+"""Any command's result as flat rows of plain values: what CSV and Markdown print.
+
+A name that one command uses means the same in every other one, so rows can be joined.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from kvplan.report.facts import layer_facts, size_facts
+from kvplan.report.facts import fit_facts, layer_facts, model_rows, size_facts
 
 if TYPE_CHECKING:
+    from kvplan.load import LoadedModel
+    from kvplan.plan.explain import Explanation
+    from kvplan.plan.fit import Fit
     from kvplan.plan.size import SizeResult
+    from kvplan.spec.model import ModelSpec
+    from kvplan.verify.checks import Verification
+
+Row = dict[str, Any]
+
+# Of an engine's figures the plain ones, as the contract names them.
+_ENGINE_FIGURES = (
+    "num_blocks", "block_size", "page_bytes", "capacity_tokens", "max_concurrency",
+    "needed_bytes_one_request",
+)  # fmt: skip
 
 
-def size_rows(results: Sequence[SizeResult], *, per_layer: bool) -> list[dict[str, Any]]:
+def rows(command: str, result: Any, **options: Any) -> list[Row]:
+    """The rows of a command's result; all have the same keys.
+
+    Args:
+        command: whose result.
+        result: what the command found.
+        options: as the command passes them on to its report.
+    """
+    found = _ROWS[command](result, **options)
+    return [{key: _plain(value) for key, value in row.items()} for row in found]
+
+
+def _size(
+    results: Sequence[SizeResult], *, per_layer: bool = False, layout: bool = False
+) -> list[Row]:
     """One row per result, or one per layer of each result."""
-    rows = []
-    for result in results:
-        facts = size_facts(result)
-        head = {
-            "model": facts["model"]["name"],
-            "dtype": facts["request"]["dtype"],
-            "ctx": facts["request"]["ctx"],
-            "batch": facts["request"]["batch"],
-        }
-        if per_layer:
-            rows += [
-                {**head, **layer, "states": "+".join(layer["states"])}
-                for layer in layer_facts(result)
-            ]
-            continue
-        allocated = facts["allocated"]
-        logical = {
-            f"logical_{key}": value for key, value in facts["logical"].items() if key != "kinds"
-        }
-        charged = {}
-        if result.charges is not None:
-            held = result.charges.ranks
-            charged = {
-                "allocator_allocated_bytes": sum(charge.allocated for charge in held),
-                "allocator_reserved_bytes": sum(charge.reserved for charge in held),
-            }
-        rows.append(
-            {
-                **head,
-                "attention": facts["model"]["attention"],
-                **logical,
-                "engine": facts["request"]["engine"],
-                "engine_version": facts["request"]["engine_version"] or "",
-                "allocated_bytes": allocated["bytes"] if allocated else "",
-                **charged,
-                "weights_bytes": result.weights.bytes if result.weights else "",
-                "warnings": " ".join(warning["id"] for warning in facts["warnings"]),
-            }
-        )
-    return rows
+    if per_layer:
+        return [
+            {**_head(size_facts(result)), **layer, "states": "+".join(layer["states"])}
+            for result in results
+            for layer in layer_facts(result)
+        ]
+    return [_size_row(result) for result in results]
 
 
-def text_row(row: dict[str, Any]) -> dict[str, Any]:
-    """A row whose lists are joined and whose missing values are empty."""
+def _size_row(result: SizeResult) -> Row:
+    facts = size_facts(result)
+    logical = {f"logical_{key}": value for key, value in facts["logical"].items() if key != "kinds"}
+    charged = {}
+    if result.charges is not None:
+        held = result.charges.ranks
+        charged = {
+            "allocator_allocated_bytes": sum(charge.allocated for charge in held),
+            "allocator_reserved_bytes": sum(charge.reserved for charge in held),
+        }
     return {
-        key: "" if value is None else " ".join(value) if isinstance(value, list) else value
-        for key, value in row.items()
+        **_head(facts),
+        "attention": facts["model"]["attention"],
+        **logical,
+        "engine": facts["request"]["engine"],
+        "engine_version": facts["request"]["engine_version"],
+        "allocated_bytes": facts["allocated"]["bytes"] if facts["allocated"] else None,
+        **charged,
+        "weights_bytes": result.weights.bytes if result.weights else None,
+        "warnings": [warning["id"] for warning in facts["warnings"]],
     }
+
+
+def _explain(found: Explanation) -> list[Row]:
+    """One row per kind of state: the factors of its bytes."""
+    facts = size_facts(found.size)
+    head = {**_head(facts), "attention": facts["model"]["attention"]}
+    return [{**head, **kind} for kind in facts["logical"]["kinds"]]
+
+
+def _fit(found: Fit) -> list[Row]:
+    """One row: the verdict, the inverses, and the engine's plain figures."""
+    facts = fit_facts(found)
+    plan = facts.pop("engine") or {}
+    facts.pop("device")
+    return [
+        {
+            **_head(facts),
+            "engine": facts["request"]["engine"],
+            "engine_version": facts["request"]["engine_version"],
+            **{key: value for key, value in facts.items() if not isinstance(value, (dict, list))},
+            **{key: plan.get(key) for key in _ENGINE_FIGURES},
+            "warnings": [warning["id"] for warning in facts["warnings"]],
+        }
+    ]
+
+
+def _models(specs: Sequence[ModelSpec]) -> list[Row]:
+    return model_rows(specs)
+
+
+def _model(found: LoadedModel) -> list[Row]:
+    """The row that the list has of this model."""
+    return model_rows([found.spec])
+
+
+def _verify(found: Verification) -> list[Row]:
+    from kvplan.report.verification import verification_rows
+
+    return verification_rows(found)
+
+
+def _head(facts: Row) -> Row:
+    """Which model and request a row is about."""
+    return {
+        "model": facts["model"]["name"],
+        "dtype": facts["request"]["dtype"],
+        "ctx": facts["request"]["ctx"],
+        "batch": facts["request"]["batch"],
+    }
+
+
+def _plain(value: Any) -> Any:
+    """A cell: empty for what is missing, a word for a truth, a list's parts with blanks between."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return " ".join(map(str, value)) if isinstance(value, list) else value
+
+
+_ROWS: dict[str, Callable[..., list[Row]]] = {
+    "size": _size,
+    "explain": _explain,
+    "fit": _fit,
+    "verify": _verify,
+    "models": _models,
+    "model": _model,
+}

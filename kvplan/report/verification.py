@@ -63,7 +63,7 @@ def verification_rows(found: Verification) -> list[dict[str, Any]]:
             "model": model_name(found),
             "engine": found.layout.engine if found.layout else "",
             "rank": rank,
-            **{name: _plain(value) for name, value in check_facts(check).items()},
+            **check_facts(check),
         }
         for rank, check in checks
     ]
@@ -77,10 +77,3 @@ def model_name(found: Verification) -> str:
 def verdict(check: Check) -> str:
     """`ok`, `FAILED`, or `?` where nothing could be decided."""
     return "?" if check.ok is None else "ok" if check.ok else "FAILED"
-
-
-def _plain(value: Any) -> Any:
-    """A cell: empty for what is missing, a word for a truth."""
-    if value is None:
-        return ""
-    return str(value).lower() if isinstance(value, bool) else value

@@ -9,14 +9,19 @@ from typing import Any
 
 from kvplan.errors import UsageError
 
-FORMATS = ("table", "json", "csv", "markdown", "junit")
+FORMATS = ("table", "json", "csv", "markdown")
+_MORE = {"verify": ("junit",)}  # formats that one command alone has
+_SHORT = {"md": "markdown"}
+_SUFFIXES = {
+    ".json": "json", ".csv": "csv", ".md": "markdown", ".markdown": "markdown", ".xml": "junit",
+}  # fmt: skip
 
 
 def emit(command: str, results: Any, values: dict[str, Any], **options: Any) -> int:
     """Print the report of a command and return exit code 0.
 
     Args:
-        command: whose report; each format's module has a function of that name.
+        command: whose report.
         results: what the command found.
         values: the command line (`format`, `json`, `output`).
         options: passed on to the format's function.
@@ -35,24 +40,46 @@ def renderer(command: str, values: dict[str, Any]) -> Callable[..., str]:
     A command that takes long calls it first, so that a slip in the format costs nothing.
 
     Raises:
-        UsageError: an unknown format, or one that this command does not have.
+        UsageError: a format that this command does not have.
     """
-    name = values["format"].strip().lower()
-    if values["json"]:
-        if name not in ("table", "json"):
-            raise UsageError(f"--json contradicts --format {values['format']}")
-        name = "json"
-    if name not in FORMATS:
-        raise UsageError(
-            f"--format {values['format']!r} is not a format", hint="one of " + ", ".join(FORMATS)
-        )
+    name = _format(command, values)
     from importlib import import_module
 
     module = import_module(f"kvplan.report.as_{name}")
-    render: Callable[..., str] | None = getattr(module, command, None)
-    if render is None:
-        raise UsageError(f"{command} has no {name} report")
-    return render
+    if name not in ("csv", "markdown"):
+        render: Callable[..., str] = getattr(module, command)
+        return render
+    from kvplan.report.rows import rows
+
+    def render_rows(results: Any, *, to_file: bool, **options: Any) -> str:
+        text: str = module.dump(rows(command, results, **options))
+        return text
+
+    return render_rows
+
+
+def _format(command: str, values: dict[str, Any]) -> str:
+    """The format that the options ask for, else the one that the file's name ends in."""
+    formats = (*FORMATS, *_MORE.get(command, ()))
+    given = values["format"]
+    if given is None:
+        if values["json"]:
+            return "json"
+        suffix = os.path.splitext(values["output"] or "")[1].lower()
+        name = _SUFFIXES.get(suffix, "table")
+        return name if name in formats else "table"
+    name = given.strip().lower()
+    name = _SHORT.get(name, name)
+    if values["json"]:
+        if name not in ("table", "json"):
+            raise UsageError(f"--json contradicts --format {given}")
+        name = "json"
+    if name not in formats:
+        raise UsageError(
+            f"--format {given!r} is not a format of this report",
+            hint="one of " + ", ".join(formats),
+        )
+    return name
 
 
 def deliver(text: str, path: str | None) -> int:

@@ -115,7 +115,7 @@ def test_options_that_cannot_be_used(capsys, tiny, args, message):
         (["schema"], "kvplan schema: missing argument"),
         (["schema", "words"], "there is no schema of 'words'"),
         (["models", "tiny.yaml", "--family", "x"], "--family filters the list"),
-        (["models", "tiny.yaml", "--format", "csv"], "model has no csv report"),
+        (["models", "tiny.yaml", "--format", "junit"], "'junit' is not a format of this report"),
         (["explain", "tiny.yaml", "--dtype", "bf16,fp8"], "explain takes one --dtype"),
         (["explain", "tiny.yaml", "--tokens", "1,,2"], "--tokens '' is not a number"),
         (["explain", "tiny.yaml", "--tokens", "0"], "--tokens '0' is outside"),

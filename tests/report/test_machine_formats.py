@@ -5,15 +5,19 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 
 import pytest
 
+from kvplan.cli import main
 from kvplan.engines.request import Request
 from kvplan.errors import UsageError
 from kvplan.notice import Notice
 from kvplan.plan.explain import explain
+from kvplan.plan.fit import fit
 from kvplan.plan.size import size
 from kvplan.report import as_csv, as_json, as_markdown
+from kvplan.report.rows import rows
 from kvplan.report.write import emit
 from tests.report.conftest import hybrid
 
@@ -169,7 +173,7 @@ def test_size_as_csv(model):
 
     # q8_0: 2 x 544 B an entry; 46,205,952 in bf16 is 6,144 + 16,384 entries and the state;
     # 6,144 + 18,000 entries x 1,088 + 68,608
-    assert as_csv.size(results, to_file=True) == (
+    assert as_csv.dump(rows("size", results)) == (
         "model,dtype,ctx,batch,attention,logical_bytes,logical_bytes_per_sequence,"
         "logical_bytes_per_token,logical_fixed_bytes_per_sequence,engine,engine_version,"
         "allocated_bytes,weights_bytes,warnings\n"
@@ -182,7 +186,7 @@ def test_size_as_csv(model):
 
 def test_layers_as_csv(model):
     """One row per layer of each result."""
-    lines = as_csv.size([size(model)], to_file=True, per_layer=True).splitlines()
+    lines = as_csv.dump(rows("size", [size(model)], per_layer=True)).splitlines()
 
     assert lines[0] == "model,dtype,ctx,batch,layer,layer_kind,states,bytes_per_sequence"
     assert lines[4] == "hybrid-9b,bfloat16,8192,1,3,global,full,16777216"
@@ -192,25 +196,25 @@ def test_layers_as_csv(model):
 def test_csv_quotes_what_needs_it():
     """A name with a comma, a quote and a line break is still one field."""
     name = 'a,"b'
-    text = as_csv.size([size(hybrid(name))], to_file=True)
+    text = as_csv.dump(rows("size", [size(hybrid(name))]))
 
     assert next(csv.DictReader(io.StringIO(text)))["model"] == name
 
 
 def test_models_as_csv(model):
     """Lists are joined by blanks, unknown values are empty."""
-    assert as_csv.models([model.spec], to_file=True) == (
+    assert as_csv.dump(rows("models", [model.spec])) == (
         "name,family,attention,layers,max_context,dtype,parameters,aliases,hf_ids\n"
         "hybrid-9b,,gqa+sliding+hybrid-linear,9,8192,bfloat16,,,maker/Hybrid-9B\n"
     )
 
 
 def test_size_as_markdown(model):
-    """Numbers with separators, to the right."""
-    assert as_markdown.size([size(model, batch=2)], to_file=True) == (
-        "| model | dtype | ctx | batch | attention | logical_bytes | logical_bytes_per_sequence"
-        " | logical_bytes_per_token | logical_fixed_bytes_per_sequence | engine | engine_version"
-        " | allocated_bytes | weights_bytes | warnings |\n"
+    """The tables' headings; numbers with separators, to the right."""
+    assert as_markdown.dump(rows("size", [size(model, batch=2)])) == (
+        "| model | dtype | tokens | sequences | attention | logical (bytes) | per sequence (bytes)"
+        " | one more token (bytes) | fixed state (bytes) | engine | engine version"
+        " | allocated (bytes) | weights (bytes) | warnings |\n"
         "| --- | --- | ---: | ---: | --- | ---: | ---: | ---: | ---: | --- | --- | ---"
         " | --- | --- |\n"
         "| hybrid-9b | bfloat16 | 8,192 | 2 | gqa+sliding+hybrid-linear | 92,411,904 | 46,205,952"
@@ -220,41 +224,128 @@ def test_size_as_markdown(model):
 
 def test_markdown_escapes_its_own_characters():
     """A bar in a name does not begin a cell."""
-    assert "| a\\|b | bfloat16 |" in as_markdown.size([size(hybrid("a|b"))], to_file=True)
+    assert "| a\\|b | bfloat16 |" in as_markdown.dump(rows("size", [size(hybrid("a|b"))]))
 
 
 def test_nothing_is_an_empty_table():
     """No header without a row to take it from."""
-    assert as_csv.models([], to_file=True) == ""
-    assert as_markdown.models([], to_file=True) == ""
+    assert as_csv.dump(rows("models", [])) == ""
+    assert as_markdown.dump(rows("models", [])) == ""
 
 
 def test_warnings_of_a_row_are_their_ids(model):
     """In the order in which the table prints them."""
     loaded = model._replace(warnings=(Notice("assumed", "x"),))
-    text = as_csv.size([size(loaded, ctx=9000)], to_file=True)
+    text = as_csv.dump(rows("size", [size(loaded, ctx=9000)]))
 
     assert text.endswith(",assumed ctx-above-maximum\n")
+
+
+def test_explain_as_csv(model):
+    """One row per kind of state; 2 x 4 x 128 x 2 B an entry, 8,192 of them in 2 layers."""
+    lines = as_csv.dump(rows("explain", explain(size(model), [128]))).splitlines()
+
+    assert lines[0] == (
+        "model,dtype,ctx,batch,attention,kind,layer_kind,layers,entry_bytes,entries,"
+        "bytes_per_token,bytes_per_sequence"
+    )
+    assert lines[2] == (
+        "hybrid-9b,bfloat16,8192,1,gqa+sliding+hybrid-linear,full,global,2,2048,8192,4096,33554432"
+    )
+    assert len(lines) == 4
+
+
+def test_fit_as_csv(model):
+    """One row: 2 x 46,205,952 bytes hold two sequences of 8,192 tokens, the model's maximum."""
+    (row,) = rows("fit", fit(model, Request(), 92411904))
+
+    assert row.items() >= {
+        "model": "hybrid-9b", "ctx": 8192, "batch": 1, "engine": "logical", "engine_version": "",
+        "available_bytes": 92411904, "needed_bytes": 46205952, "fits": "true",
+        "max_batch_at_ctx": 2, "max_ctx_at_batch": 8192, "min_devices": 1, "num_blocks": "",
+        "warnings": "",
+    }.items()  # fmt: skip
+
+
+def test_one_model_as_csv(model):
+    """The row of the list, so that both can be put together."""
+    assert rows("model", model) == rows("models", [model.spec])
+
+
+def _values(format_=None, *, json=False, output=None):
+    return {"format": format_, "json": json, "output": output}
 
 
 @pytest.mark.parametrize(
     ("values", "begins"),
     [
-        ({"format": "table", "json": False}, "hybrid-9b: "),
-        ({"format": " JSON ", "json": False}, "{"),
-        ({"format": "table", "json": True}, "{"),
-        ({"format": "json", "json": True}, "{"),
-        ({"format": "csv", "json": False}, "model,"),
-        ({"format": "markdown", "json": False}, "| model"),
+        (_values(), "hybrid-9b: "),
+        (_values("table"), "hybrid-9b: "),
+        (_values(" JSON "), "{"),
+        (_values(json=True), "{"),
+        (_values("table", json=True), "{"),
+        (_values("json", json=True), "{"),
+        (_values("csv"), "model,"),
+        (_values("markdown"), "| model"),
+        (_values("MD"), "| model"),
+        (_values(output="-"), "hybrid-9b: "),
     ],
 )
 def test_a_format_is_chosen_by_name(model, capsys, values, begins):
     """In any case; --json is --format json."""
-    assert emit("size", [size(model)], {**values, "output": None}) == 0
+    assert emit("size", [size(model)], values) == 0
     assert capsys.readouterr().out.startswith(begins)
 
 
-def test_a_format_that_a_command_lacks_is_an_error(model):
-    """A page of products is no table of rows."""
-    with pytest.raises(UsageError, match="explain has no csv report"):
-        emit("explain", explain(size(model)), {"format": "csv", "json": False, "output": None})
+@pytest.mark.parametrize(
+    ("name", "values", "begins"),
+    [
+        ("x.csv", _values(), "model,"),
+        ("x.JSON", _values(), "{"),
+        ("x.md", _values(), "| model"),
+        ("x.markdown", _values(), "| model"),
+        ("x.txt", _values(), "hybrid-9b: "),
+        ("x.xml", _values(), "hybrid-9b: "),
+        ("x.csv", _values("json"), "{"),
+        ("x.csv", _values(json=True), "{"),
+        ("x", _values(), "hybrid-9b: "),
+    ],
+)
+def test_a_format_is_chosen_by_the_files_name(model, tmp_path, name, values, begins):
+    """Only where neither --format nor --json says it."""
+    path = tmp_path / name
+    assert emit("size", [size(model)], {**values, "output": str(path)}) == 0
+    assert path.read_text().startswith(begins)
+
+
+COMMANDS = {
+    "size": "size llama3-8b",
+    "explain": "explain llama3-8b",
+    "fit": "fit llama3-8b --available-memory 40GiB",
+    "verify": "verify llama3-8b --ctx 16 --device cpu",
+    "models": "models --search llama3-8b",
+    "model": "models llama3-8b",
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_format_of_the_help_is_there(command, capsys):
+    """Each command's help lists the formats it has, junit for verify alone."""
+    words = COMMANDS[command].split()
+    if command == "verify":
+        pytest.importorskip("torch")
+    assert main([words[0], "--help"]) == 0
+    formats = re.search(r"--format FORMAT\s+(.+?)\s+\[", capsys.readouterr().out, re.DOTALL)
+    names = re.split(r",\s+|\s+or\s+", formats.group(1))
+    assert ("junit" in names) == (command == "verify")
+    for name in names:
+        assert main([*words, "--format", name]) == 0
+        assert capsys.readouterr().out.strip()
+
+
+@pytest.mark.parametrize("name", ["junit", "yaml", ""])
+def test_a_format_that_a_command_lacks_is_an_error(model, name):
+    """With those it has."""
+    with pytest.raises(UsageError, match="is not a format") as error:
+        emit("size", [size(model)], _values(name))
+    assert error.value.hint == "one of table, json, csv, markdown"

@@ -12,6 +12,7 @@ import pytest
 from kvplan.engines.logical_layout import LogicalEngine
 from kvplan.plan.size import size
 from kvplan.report import as_csv, as_json, as_junit, as_markdown, as_table
+from kvplan.report.rows import rows
 from kvplan.verify.checks import (
     Check,
     RankReport,
@@ -118,15 +119,15 @@ def test_json() -> None:
 
 def test_rows() -> None:
     """One per check and rank, then one per sum; a missing figure is empty."""
-    text = as_csv.verify(found((GOOD, OPEN), (GOOD, OPEN)), to_file=False)
-    rows = list(csv.DictReader(StringIO(text)))
+    text = as_csv.dump(rows("verify", found((GOOD, OPEN), (GOOD, OPEN))))
+    lines = list(csv.DictReader(StringIO(text)))
 
-    assert [(row["rank"], row["name"], row["ok"]) for row in rows] == [
+    assert [(row["rank"], row["name"], row["ok"]) for row in lines] == [
         ("0", "tensor_bytes", "true"), ("0", "memory_reserved", ""),
         ("1", "tensor_bytes", "true"), ("1", "memory_reserved", ""),
         ("all", "tensor_bytes", "true"), ("all", "memory_reserved", ""),
     ]  # fmt: skip
-    assert as_markdown.verify(found((GOOD,)), to_file=False).count("\n") == 3
+    assert as_markdown.dump(rows("verify", found((GOOD,)))).count("\n") == 3
 
 
 def test_junit() -> None:
@@ -173,5 +174,5 @@ def test_a_running_engine_without_a_model() -> None:
 
     assert "running engine  vllm 0.11.0, from log" in as_table.verify(running, to_file=True)
     assert json.loads(as_json.verify(running, to_file=False))["model"] is None
-    assert as_csv.verify(running, to_file=False).splitlines()[1].startswith(",,all,tensor_bytes")
+    assert as_csv.dump(rows("verify", running)).splitlines()[1].startswith(",,all,tensor_bytes")
     assert ET.fromstring(as_junit.verify(running, to_file=False))[0].get("tests") == "1"
