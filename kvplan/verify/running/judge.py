@@ -21,8 +21,9 @@ from kvplan.spec.model import ModelSpec
 from kvplan.spec.recurrent import RecurrentState
 from kvplan.verify.checks import Check, agreement, undecided
 from kvplan.verify.running import seen as s
-from kvplan.verify.running.compare import checks_of, given_of
+from kvplan.verify.running.compare import checks_of
 from kvplan.verify.running.pool import PoolOf, build_pool
+from kvplan.verify.running.possible import given_of
 from kvplan.verify.running.seen import Seen
 from kvplan.verify.running.setup import Setup, combinations, questions_of, versions_of
 
