@@ -1,7 +1,7 @@
 """How an engine stores what a model keeps: one room per engine, one protocol.
 
 `find_engine("vllm")` takes the newest rules kvplan knows, `find_engine("vllm@0.32.0")` those of a
-version; a version outside the known range gets the nearest known one, which the answer names.
+version; a version that kvplan does not know gets the rules of the nearest known one, and a warning.
 """
 
 from __future__ import annotations
@@ -21,15 +21,25 @@ _ENGINES: dict[str, tuple[str, str]] = {
 }
 
 ENGINE_NAMES = tuple(_ENGINES)
+LOGICAL = "logical"
+
+
+def is_logical(text: str) -> bool:
+    """Whether `--engine` names no engine at all, in any case."""
+    return text.strip().lower() == LOGICAL
 
 
 def find_engine(text: str) -> tuple[Engine, str]:
     """The engine that `NAME` or `NAME@VERSION` asks for, and the version as it was asked for.
 
     Raises:
-        UsageError: no such engine.
+        UsageError: no such engine, or nothing behind the `@`.
     """
-    name, _, version = text.partition("@")
+    name, at, version = text.strip().lower().partition("@")
+    if at and not version:
+        raise UsageError(
+            f"--engine {text!r} names no version", hint=f"write {name}, or {name}@VERSION"
+        )
     if name not in _ENGINES:
         raise UsageError(
             f"--engine {text!r} is not an engine kvplan knows",

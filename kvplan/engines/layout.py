@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from kvplan.engines.request import Request
+from kvplan.notice import Notice
 from kvplan.spec.model import ModelSpec
 
 
@@ -51,13 +52,16 @@ class CacheLayout:
     """An engine's answer to a request.
 
     Attributes:
-        engine, version: whose rules these are, e.g. `vllm`, `0.33.0`.
+        engine, version: whose rules these are, e.g. `vllm`, `0.33.0`; another version that was
+            asked for is in the notices.
         ranks: what each rank allocates.
         refusal: the engine's own words when it would not start, else None.
         provenance: every default the engine applied.
         figures: the engine's own figures by the contract's names (num_blocks, block_size,
-            capacity_tokens, max_concurrency, needed_bytes_one_request, ...).
+            capacity_tokens, max_concurrency, needed_bytes_one_request, ...). An engine that holds
+            more for a moment than in the end says so in `peak_bytes`, of the fullest rank.
         reasons: sentences that say why this differs from the logical cache.
+        notices: what the user should know: rules of another version, a format of the engine alone.
     """
 
     engine: str
@@ -67,11 +71,25 @@ class CacheLayout:
     provenance: tuple[Provenance, ...] = ()
     figures: Mapping[str, Any] = field(default_factory=dict)
     reasons: tuple[str, ...] = ()
+    notices: tuple[Notice, ...] = ()
 
     @property
     def bytes(self) -> int:
         """Bytes over all ranks."""
         return sum(rank.bytes for rank in self.ranks)
+
+    @property
+    def peak_bytes(self) -> int:
+        """The most that the fullest rank ever holds: what has to fit."""
+        largest = max((rank.bytes for rank in self.ranks), default=0)
+        return int(self.figures.get("peak_bytes", largest))
+
+
+def version_notices(provenance: tuple[Provenance, ...]) -> tuple[Notice, ...]:
+    """The warning that other rules were used than those of the version asked for, if so."""
+    return tuple(
+        Notice("engine-version", item.origin) for item in provenance if item.option == "version"
+    )
 
 
 class Engine(Protocol):

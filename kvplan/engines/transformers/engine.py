@@ -2,16 +2,18 @@
 
 `layout` gives the cache as it stands after `ctx` tokens. By default they came in one prefill; the
 option `prefill=N` makes the rest decode steps. `bytes` counts every tensor by its own size,
-`storage_bytes` what the allocator holds for them (the two differ where a layer keeps a view), and
-`storage_bytes_after_decode` the same once the last token was a decode step.
+`storage_bytes` what the allocator holds for them (the two differ where a layer keeps a view),
+`storage_bytes_after_decode` the same once the last token was a decode step, and `peak_bytes` the
+most that one rank holds on the way there, which is what has to fit.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from kvplan.dtypes import DType, parse_dtype
-from kvplan.engines.layout import CacheLayout, Provenance, RankLayout
+from kvplan.engines.layout import CacheLayout, Provenance, RankLayout, version_notices
 from kvplan.engines.request import Request, model_dtype
 from kvplan.engines.transformers import layer_types as types
 from kvplan.engines.transformers import quantized, versions
@@ -63,6 +65,7 @@ class TransformersEngine:
         cache = builder.build(run)
         tensors = cache.tensors()
         ranks = tuple(RankLayout(rank, tensors) for rank in range(request.tp))
+        peak, first = peak_held(builder, run), builder.build(run.at(run.prefill)).held
         figures = {
             "cache_layers": cache.classes,
             "prefill": run.prefill,
@@ -70,6 +73,8 @@ class TransformersEngine:
             "storage_bytes": cache.held * request.tp,
             "storage_bytes_after_decode": builder.build(run.decoded()).held * request.tp,
             "next_token_bytes": (builder.build(run.next_step()).bytes - cache.bytes) * request.tp,
+            "peak_bytes": peak,
+            "peak_moment": "prefill" if first == peak else "decode",
             "needed_bytes_one_request": peak_held(
                 builder, run_of(spec, request, builder.options, batch=1)
             ),
@@ -91,7 +96,8 @@ class TransformersEngine:
             return paged_fit(builder, request, provenance, available_bytes)
         answer = self.layout(spec, request, version)
         if answer.refusal is not None:
-            return answer
+            none = {"fits": False, "max_batch_at_ctx": 0, "max_ctx_at_batch": 0}
+            return replace(answer, figures=none)
         options, ctx = builder.options, run_of(spec, request, builder.options).tokens
 
         def needed(batch: int, tokens: int) -> int:
@@ -128,6 +134,7 @@ class TransformersEngine:
             provenance=provenance,
             figures=figures or {},
             reasons=why,
+            notices=version_notices(provenance),
         )
 
 

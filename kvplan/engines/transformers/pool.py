@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kvplan.engines.layout import CacheLayout, Provenance, RankLayout, Tensor
+from kvplan.engines.layout import CacheLayout, Provenance, RankLayout, Tensor, version_notices
 from kvplan.engines.request import Request, context_of
 from kvplan.engines.transformers import paged
 from kvplan.engines.transformers.fit import largest
@@ -41,8 +41,9 @@ def paged_fit(
     activations and buffers first; without, they are for the cache tensor alone.
     """
     refusal = _refusal(builder)
+    none = {"fits": False, "max_batch_at_ctx": 0, "max_ctx_at_batch": 0}
     if refusal is not None:
-        return _answer(builder, request, provenance, refusal=refusal)
+        return _answer(builder, request, provenance, refusal=refusal, extra=none)
     pool, paging = _pool(builder), builder.options.paging
     ctx = context_of(builder.spec, request)
     available = available_bytes
@@ -66,7 +67,7 @@ def paged_fit(
     else:
         sectors = available // pool.bytes_per_sector - paged.TRASH_SECTORS
     if refusal is not None:
-        return _answer(builder, request, provenance, refusal=refusal)
+        return _answer(builder, request, provenance, refusal=refusal, extra=none)
     sectors = max(sectors, 0)
     batches = largest(lambda batch: pool.sectors_of_requests(batch, ctx), sectors)
     fits = pool.tensor_bytes(sectors) <= available
@@ -115,7 +116,7 @@ def _answer(
     refusal: str | None = None,
 ) -> CacheLayout:
     ranks: tuple[RankLayout, ...] = ()
-    figures: dict[str, Any] = {}
+    figures = extra or {}
     why: tuple[str, ...] = ()
     if pool is not None:
         size = pool.tensor_bytes(sectors)
@@ -138,7 +139,7 @@ def _answer(
                 }
                 for group in pool.groups
             },
-            **(extra or {}),
+            **figures,
         }
         why = (
             f"the cache tensor starts with {paged.TRASH_SECTORS} sectors of "
@@ -154,4 +155,5 @@ def _answer(
         provenance=provenance,
         figures=figures,
         reasons=why,
+        notices=version_notices(provenance),
     )

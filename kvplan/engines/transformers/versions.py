@@ -2,7 +2,7 @@
 
 Two builds were followed to the byte: 5.24.0 and 4.57.6. A version between them takes the rules of
 the known build of its own major version, except where a boundary says more; one outside takes the
-nearest known build, and the answer says so.
+nearest known build. Both are a warning of the answer.
 """
 
 from __future__ import annotations
@@ -64,18 +64,19 @@ def settle(version: str) -> Rules:
     newest, oldest = parse(KNOWN[0]), parse(KNOWN[-1])
     chosen, note = ".".join(map(str, asked)), ""
     if _padded(asked) > _padded(newest):
-        chosen, note = KNOWN[0], "newer than every build followed: the newest one's rules"
+        chosen = note = KNOWN[0]
     elif _padded(asked) < _padded(oldest):
-        chosen, note = KNOWN[-1], "older than every build followed: the oldest one's rules"
+        chosen = note = KNOWN[-1]
     elif chosen not in KNOWN:
         base = KNOWN[0] if asked >= REWRITTEN_SINCE else KNOWN[-1]
-        note = f"rules of {base}, with the boundaries known between the builds followed"
+        note = f"{base}, with the boundary known between the builds followed (MLA, 5.15),"
     numbers = parse(chosen)
+    message = f"transformers {version} is not known to kvplan; rules of {note} were used"
     return Rules(
         version=chosen,
         mla_compressed=numbers >= MLA_COMPRESSED_SINCE,
         legacy=numbers < REWRITTEN_SINCE,
-        provenance=(Provenance("version", chosen, f"{version}: {note}"),) if note else (),
+        provenance=(Provenance("version", chosen, message),) if note else (),
     )
 
 

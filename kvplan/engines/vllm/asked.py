@@ -10,6 +10,7 @@ from typing import Any
 
 from kvplan.dtypes import find_dtype
 from kvplan.engines.request import Request
+from kvplan.engines.vllm.dtype import VALUES
 from kvplan.engines.vllm.flags import find_flag, read_options
 from kvplan.errors import UsageError
 
@@ -26,11 +27,12 @@ def settled(request: Request) -> Request:
 
     A length beside another ctx stays an option: vLLM plans for the first, and the request's
     sequences have the second. So does `--max-model-len -1`, which only memory decides, and a cache
-    format that is vLLM's alone.
+    format that is vLLM's alone, wherever it was given.
 
     Raises:
         UsageError: flags that contradict the request, or that vLLM does not have.
     """
+    request = _with_own_format(request)
     values = read_options(request.options)
     fields: dict[str, Any] = {}
     for name, field in RANKS.items():
@@ -49,6 +51,16 @@ def settled(request: Request) -> Request:
     moved |= {"kv_cache_dtype"} if "dtype" in fields else set()
     left = {key: text for key, text in request.options.items() if _name(key) not in moved}
     return request.replaced(**fields, options=left)
+
+
+def _with_own_format(request: Request) -> Request:
+    """A format that only vLLM has, given as the request's, is vLLM's flag."""
+    own = request.dtype.strip().lower()
+    if own == "auto" or own not in VALUES or find_dtype(own) is not None:
+        return request
+    given = read_options(request.options).get("kv_cache_dtype")
+    cache_dtype(given, request)
+    return request.replaced(dtype="auto", options={**request.options, "kv_cache_dtype": own})
 
 
 def _name(key: str) -> str:

@@ -96,6 +96,8 @@ class Pool:
             return latent_pool.charged_bytes(self.groups, load, stage)
         if self.rules.fit_check == "first_group":
             return self.groups[0].blocks_on(stage, load) * self.bytes_per_block(stage)
+        if self.rules.fit_check == "one_block":
+            return self.bytes_per_block(stage)
         if self.rules.fit_check == "layers":
             runs = (run for group in self.groups for run in group.members)
             return sum(run.spec.page * run.counts[stage] * run.spec.blocks(load) for run in runs)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from kvplan.engines.layout import CacheLayout, Provenance, RankLayout, Tensor
+from kvplan.dtypes import find_dtype
+from kvplan.engines.layout import CacheLayout, Provenance, RankLayout, Tensor, version_notices
 from kvplan.engines.request import Request
 from kvplan.engines.vllm.argline import split_engine_args
 from kvplan.engines.vllm.asked import settled
@@ -14,7 +15,8 @@ from kvplan.engines.vllm.planning import FindModel, Prepared, prepare
 from kvplan.engines.vllm.reasons import reasons_of
 from kvplan.engines.vllm.refusal import Refused
 from kvplan.engines.vllm.settings import read_settings
-from kvplan.engines.vllm.versions import VERSIONS, rules_of
+from kvplan.engines.vllm.versions import VERSIONS, Rules, rules_of
+from kvplan.notice import Notice
 from kvplan.spec.model import ModelSpec
 
 # The engine's own figures by the contract's names.
@@ -67,7 +69,8 @@ class VllmEngine:
     def layout(self, spec: ModelSpec, request: Request, version: str) -> CacheLayout:
         """The pool that `batch` requests of `ctx` tokens need.
 
-        (batch x blocks of one request + 1 null block) x bytes per block, on every rank.
+        (batch x blocks of one request + 1 null block, which V0 lacks) x bytes per block, on every
+        rank.
 
         Raises:
             UsageError: an option that vLLM does not have, or a value it cannot take.
@@ -78,19 +81,21 @@ class VllmEngine:
         try:
             made = prepare(spec, settings, self._find_model)
         except Refused as refused:
-            return _refused(self.name, version, refused, (*notes, *settings.provenance))
+            return _refused(rules, refused, (*notes, *settings.provenance))
         # Beside --max-model-len, ctx is what the sequences really have.
         length = made.load.length if request.ctx is None else request.ctx
         if length > made.load.length:
             longer = f"{length} tokens are more than max_model_len {made.load.length}"
-            return _refused(self.name, version, Refused("ValueError", longer), notes)
+            return _refused(rules, Refused("ValueError", longer), notes)
         load = replace(made.load, length=length)
         pool = made.pool
-        blocks = request.batch * pool.request_blocks(load) + 1 if pool.groups else 0
+        blocks = 0
+        if pool.groups:
+            blocks = request.batch * pool.request_blocks(load) + rules.null_block
         capacity, concurrency = capacity_of(pool, load, blocks) if pool.groups else (None, None)
         plan = Plan(length=length, num_blocks=blocks, capacity=capacity, concurrency=concurrency)
         made = replace(made, load=load)
-        return _answer(self.name, version, made, plan, request, notes, null_block=True)
+        return _answer(rules, made, plan, request, notes, null_block=rules.null_block)
 
     def fit(
         self, spec: ModelSpec, request: Request, version: str, available_bytes: int
@@ -106,7 +111,7 @@ class VllmEngine:
         try:
             made = prepare(spec, settings, self._find_model)
         except Refused as refused:
-            return _refused(self.name, version, refused, (*notes, *settings.provenance))
+            return _refused(rules, refused, (*notes, *settings.provenance))
         if request.ctx not in (None, made.load.length):
             why = f"kvplan: vllm's own flag; the request's sequences have {request.ctx:,} tokens"
             notes = (*notes, Provenance("max_model_len", str(made.load.length), why))
@@ -117,32 +122,30 @@ class VllmEngine:
             override=settings.blocks_override,
             auto_length=made.length.auto,
         )
-        return _answer(self.name, version, made, plan, request, notes, null_block=False)
+        return _answer(rules, made, plan, request, notes, null_block=False)
 
 
-def _rules(version: str) -> tuple[Any, tuple[Provenance, ...]]:
+def _rules(version: str) -> tuple[Rules, tuple[Provenance, ...]]:
     rules, other = rules_of(version)
     notes = (Provenance("version", rules.version, other),) if other else ()
     return rules, notes
 
 
-def _refused(
-    name: str, version: str, refused: Refused, notes: tuple[Provenance, ...]
-) -> CacheLayout:
+def _refused(rules: Rules, refused: Refused, notes: tuple[Provenance, ...]) -> CacheLayout:
     return CacheLayout(
-        engine=name,
-        version=version,
+        engine=VllmEngine.name,
+        version=rules.version,
         ranks=(),
         refusal=refused.shown,
         provenance=notes,
+        notices=version_notices(notes),
         figures={"fits": False, **dict.fromkeys(FIGURES)},
         reasons=(refused.why,) if refused.why else (),
     )
 
 
 def _answer(
-    name: str,
-    version: str,
+    rules: Rules,
     made: Prepared,
     plan: Plan,
     request: Request,
@@ -151,14 +154,23 @@ def _answer(
     null_block: bool,
 ) -> CacheLayout:
     return CacheLayout(
-        engine=name,
-        version=version,
+        engine=VllmEngine.name,
+        version=rules.version,
         ranks=_ranks(made, plan, request),
         refusal=plan.refusal,
         provenance=(*notes, *made.provenance),
         figures=_figures(made, plan),
         reasons=reasons_of(made, replace(made.load, length=plan.length), null_block=null_block),
+        notices=(*version_notices(notes), *_format_notices(made.settings.cache_dtype)),
     )
+
+
+def _format_notices(name: str) -> tuple[Notice, ...]:
+    """The warning that the logical figure cannot be in a format of vLLM's own."""
+    if name.lower() == "auto" or find_dtype(name) is not None:
+        return ()
+    message = f"{name} is vllm's own format; the logical figure is in the model's own"
+    return (Notice("engine-format", message),)
 
 
 def _ranks(made: Prepared, plan: Plan, request: Request) -> tuple[RankLayout, ...]:

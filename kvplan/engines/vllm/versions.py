@@ -24,7 +24,8 @@ class Rules:
         version: the release these rules were taken from.
         gpu_memory_utilization: default share of the GPU.
         in_flight_batches: windows are charged for every batch that may be in flight, not for one.
-        reserves_null_block: the fit check plans without the pool's null block.
+        null_block: one block of the pool stands for what is not there, and serves no request.
+        reserves_null_block: the fit check plans without it.
         capacity_from_concurrency: the log's token figure is int(concurrency x length); before,
             it was blocks // groups x the smallest block size.
         close_bucket_ratio: groups take the largest bucket's width when it is below this times the
@@ -40,7 +41,8 @@ class Rules:
             like full attention, and concurrency was tokens of the pool / length.
         fit_check: what the start-up check charges a request: the blocks of all `groups`; the bytes
             of all `layers`, without what a group's narrower members waste; the blocks of the
-            `first_group` alone; or, before V1, whether the pool holds `pool_tokens` enough.
+            `first_group` alone; before V1, whether the pool holds `pool_tokens` enough, and at
+            first only whether there is `one_block`.
         latent_pool: how DeepSeek V4's latents and windows share blocks; see `latent_pool`.
         hybrid_latent_alignment: fewest tokens of a block of a hybrid with latents, which the decode
             kernels want in whole groups.
@@ -49,6 +51,7 @@ class Rules:
     version: str
     gpu_memory_utilization: float = 0.92
     in_flight_batches: bool = True
+    null_block: bool = True
     reserves_null_block: bool = True
     capacity_from_concurrency: bool = True
     close_bucket_ratio: float | None = 1.5
@@ -98,13 +101,13 @@ _CHANGES: tuple[tuple[str, dict[str, Any]], ...] = (
     ("0.9.0", {}),
     ("0.8.5", {}),
     ("0.8.3", {}),
-    ("0.8.1", {}),
+    ("0.8.1", {"null_block": False}),
     ("0.7.3", {"fit_check": "pool_tokens"}),
     ("0.6.6.post1", {}),
     ("0.6.3.post1", {}),
     ("0.5.4", {}),
     ("0.4.0", {}),
-    ("0.2.4", {}),
+    ("0.2.4", {"fit_check": "one_block"}),
 )  # fmt: skip
 
 # The newest release whose default engine was V0; later ones fell back to it for what V1 lacked.
@@ -144,10 +147,7 @@ def rules_of(version: str) -> tuple[Rules, str | None]:
             return rules, None
     # Releases are minor versions, so the distance is counted in those.
     nearest = min(_KNOWN, key=lambda rules: abs(_distance(wanted, _number(rules.version))))
-    return nearest, (
-        f"vllm {version} was not looked at; these are the rules of the nearest known "
-        f"version, {nearest.version}"
-    )
+    return nearest, (f"vllm {version} is not known to kvplan; rules of {nearest.version} were used")
 
 
 def _distance(first: tuple[int, int, int], second: tuple[int, int, int]) -> float:

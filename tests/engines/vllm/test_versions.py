@@ -77,11 +77,30 @@ def test_a_version_not_looked_at_gets_the_nearest_and_says_so() -> None:
     """0.25.1 is nearer to 0.25.0 than to 0.26.0."""
     rules, note = rules_of("0.25.1")
     assert rules.version == "0.25.0"
-    assert note is not None
-    assert "nearest known version, 0.25.0" in note
-    layout = size(LLAMA, 4096, version="0.34.0")
-    assert layout.version == "0.34.0"
-    assert any("0.33.0" in p.origin for p in layout.provenance if p.option == "version")
+    assert note == "vllm 0.25.1 is not known to kvplan; rules of 0.25.0 were used"
+    for layout in (size(LLAMA, 4096, version="9.9.9"), fit(LLAMA, GIB, 4096, version="9.9.9")):
+        assert layout.version == "0.33.0"
+        (notice,) = layout.notices
+        message = "vllm 9.9.9 is not known to kvplan; rules of 0.33.0 were used"
+        assert notice == ("engine-version", message)
+    assert size(LLAMA, 4096).notices == ()
+
+
+def test_a_pool_has_a_null_block_since_its_block_pool() -> None:
+    """Since 0.8.3 (v1/core/block_pool.py); 4,096 tokens of 2 MiB a block of 16 are 256 blocks."""
+    for version in ("0.33.0", "0.8.3"):
+        assert size(LLAMA, 4096, version=version).bytes == 257 * 2**21
+    for version in ("0.8.1", "0.7.3", "0.2.4"):
+        layout = size(LLAMA, 4096, version=version)
+        assert layout.bytes == 256 * 2**21
+        assert not any("null block" in reason for reason in layout.reasons)
+
+
+def test_the_oldest_release_started_with_one_block() -> None:
+    """0.2.4 asked for any block at all (engine/llm_engine.py), 0.4.0 for the longest request."""
+    assert fit(LLAMA, 3 * 2**21, 4096, version="0.2.4").figures["num_blocks"] == 3
+    assert fit(LLAMA, 3 * 2**21, 4096, version="0.4.0").refusal is not None
+    assert fit(LLAMA, 2**20, 4096, version="0.2.4").refusal is not None
 
 
 def test_a_word_is_no_version() -> None:
