@@ -108,3 +108,8 @@ class CacheDTypes(NamedTuple):
     k: DType
     v: DType
     model: DType
+
+    @property
+    def name(self) -> str:
+        """The cache format as reports print it, `K/V` where the two differ."""
+        return self.k.name if self.k == self.v else f"{self.k.name}/{self.v.name}"

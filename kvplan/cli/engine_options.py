@@ -7,6 +7,7 @@ What a flag means, and whether the engine has it, the engine itself decides.
 from __future__ import annotations
 
 from kvplan.cli.options import Option, Values
+from kvplan.engines import find_engine, is_logical
 from kvplan.errors import UsageError
 
 ENGINE_OPTIONS = (
@@ -18,6 +19,14 @@ ENGINE_OPTIONS = (
     Option("max_cache_len", "transformers: slots of a static cache", "N"),
     Option("prefill", "transformers: tokens of the prompt; the rest is decoded", "N"),
 )
+
+
+def needs_engine(name: str) -> UsageError:
+    """The error for an engine's flag without an engine."""
+    return UsageError(
+        f"--{name} is an engine's flag, and the logical figure has no engine",
+        hint="give --engine vllm (or another engine)",
+    )
 
 
 def options_from(values: Values, engine: str) -> dict[str, str]:
@@ -32,17 +41,11 @@ def options_from(values: Values, engine: str) -> dict[str, str]:
         if values[option.name] is not None
     }
     text = values["engine_args"]
-    if engine == "logical":
-        given.pop("gpu", None)
+    if is_logical(engine):
         if given or text is not None:
             name = next(iter(given), "engine_args").replace("_", "-")
-            raise UsageError(
-                f"--{name} is an engine's flag, and the logical figure has no engine",
-                hint="give --engine vllm (or another engine)",
-            )
+            raise needs_engine(name)
         return {}
     if text is not None:
-        from kvplan.engines import find_engine
-
         given |= find_engine(engine)[0].split_args(text)
     return given

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kvplan.cli.engine_options import ENGINE_OPTIONS, options_from
+from kvplan.cli.engine_options import ENGINE_OPTIONS, needs_engine, options_from
 from kvplan.cli.options import (
     ENGINE,
     MODEL_HELP,
@@ -18,6 +18,7 @@ from kvplan.cli.options import (
     Values,
 )
 from kvplan.cli.request import dtypes_from, request_from
+from kvplan.engines import is_logical
 from kvplan.errors import UsageError
 from kvplan.report.write import emit
 
@@ -32,6 +33,8 @@ def run(values: Values) -> int:
 
     specs = values["specs"] or None
     options = options_from(values, values["engine"])
+    if values["explain_layout"] and is_logical(values["engine"]):
+        raise needs_engine("explain-layout")
     results = []
     for name in values["models"]:
         model = load_model(name, specs=specs, allow_network=values["allow_network"])

@@ -7,24 +7,27 @@ Costs never fall when batch or context grow, so each inverse is exact: one more 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from kvplan.engines import find_engine
-from kvplan.engines.layout import CacheLayout, Engine
+from kvplan.engines import LOGICAL, find_engine, is_logical
+from kvplan.engines.layout import CacheLayout
 from kvplan.engines.logical import LogicalCache, logical_cache
 from kvplan.engines.request import Request
 from kvplan.load import LoadedModel
+from kvplan.notice import Notice
+from kvplan.plan.notices import notices_of
 from kvplan.plan.search import largest
-from kvplan.plan.size import LOGICAL
 from kvplan.spec.model import ModelSpec
 from kvplan.units import MAX_COUNT
 
 MAX_DEVICES = 1024
 
+# What keeps the context from growing.
 MEMORY = "available_bytes"
-CONTEXT = "max_context"
-ENGINE = "engine"
+CONTEXT = "max_context"  # the model's own
+FLAG = "max_model_len"  # the engine's own flag for it
+ENGINE = "engine"  # it refuses, for another reason than memory
 
 
 class Fit(NamedTuple):
@@ -32,13 +35,15 @@ class Fit(NamedTuple):
 
     Attributes:
         available_bytes: what one rank has for its cache.
-        needed_bytes: what the request takes on the fullest rank; None when the engine refuses it.
-        fits: the whole request fits, and the engine would start.
-        binding_limit: what keeps the context from growing: `available_bytes`, `max_context` (the
-            model's own), or `engine` (it refuses for another reason than memory).
+        needed_bytes: the most that the request ever takes on the fullest rank; None when the engine
+            refuses it.
+        fits: that is not more than there is, and the engine would start.
+        binding_limit: what keeps the context from growing: `available_bytes`, `max_context`,
+            `max_model_len` or `engine`; None when nothing does.
         max_batch_at_ctx, max_ctx_at_batch: the largest that fit, 0 for none, None without a bound.
         min_devices: fewest tensor parallel ranks of that memory; None when no number is enough.
         plan: the engine's own plan for one request; None for `logical`.
+        warnings: what the user should know, as in `size`.
     """
 
     model: LoadedModel
@@ -47,25 +52,39 @@ class Fit(NamedTuple):
     available_bytes: int
     needed_bytes: int | None
     fits: bool
-    binding_limit: str
+    binding_limit: str | None
     max_batch_at_ctx: int | None
     max_ctx_at_batch: int | None
     min_devices: int | None
     plan: CacheLayout | None
+    warnings: tuple[Notice, ...] = ()
+
+    @property
+    def spare_bytes(self) -> int | None:
+        """Bytes left over on the fullest rank, negative when that many are missing."""
+        return None if self.needed_bytes is None else self.available_bytes - self.needed_bytes
 
 
-def fit(model: LoadedModel, request: Request, available_bytes: int, engine: str = LOGICAL) -> Fit:
+def fit(
+    model: LoadedModel,
+    request: Request,
+    available_bytes: int,
+    engine: str = LOGICAL,
+    specs: Sequence[str] | None = None,
+) -> Fit:
     """Hold a request against the memory of one rank.
 
     Raises:
         KvplanError: an unknown engine, or a request it cannot answer.
     """
-    cost = _LogicalCost(model.spec) if engine == LOGICAL else _EngineCost(model.spec, engine)
+    spec = model.spec
+    cost = _LogicalCost(spec) if is_logical(engine) else _EngineCost(spec, engine)
     request = cost.settled(request)
     plan = cost.plan(request, available_bytes)
-    if request.ctx is None and plan is not None and plan.figures.get("max_model_len"):
-        request = request.replaced(ctx=plan.figures["max_model_len"])  # what the engine settled
-    logical = logical_cache(model.spec, request)
+    own = plan.figures if plan is not None else {}
+    if request.ctx is None and own.get("max_model_len"):
+        request = request.replaced(ctx=own["max_model_len"])  # what the engine settled
+    logical = logical_cache(spec, request)
     asked = request.replaced(ctx=logical.ctx)
     needed = cost.bytes(asked)
 
@@ -73,39 +92,55 @@ def fit(model: LoadedModel, request: Request, available_bytes: int, engine: str 
         amount = cost.bytes(changed)
         return amount is not None and amount <= available_bytes
 
-    # An engine that holds more for a moment than in the end says so in its own inverses.
-    own = plan.figures if plan is not None else {}
-    ctx_limit = model.spec.max_context or MAX_COUNT
+    # An engine whose cost is more than its layout at one moment brings its own inverses.
     if "max_batch_at_ctx" in own:
         max_batch, max_ctx = own["max_batch_at_ctx"], own["max_ctx_at_batch"]
-        holds = max_batch is None or max_batch >= asked.batch
     else:
-        max_batch = largest(lambda batch: enough(asked.replaced(batch=batch)), MAX_COUNT)
-        max_ctx = largest(lambda tokens: enough(asked.replaced(ctx=tokens)), ctx_limit)
-        holds = enough(asked)
-    return Fit(
+        max_batch = _bounded(lambda batch: enough(asked.replaced(batch=batch)))
+        max_ctx = _bounded(lambda tokens: enough(asked.replaced(ctx=tokens)), spec.max_context)
+    if spec.max_context is not None:
+        max_ctx = spec.max_context if max_ctx is None else min(max_ctx, spec.max_context)
+    fits = needed is not None and needed <= available_bytes and own.get("fits", True)
+    found = Fit(
         model=model,
         request=asked,
         logical=logical,
         available_bytes=available_bytes,
         needed_bytes=needed,
-        fits=holds and (plan is None or plan.refusal is None),
-        binding_limit=_binding(needed, max_ctx, ctx_limit),
+        fits=fits and (plan is None or plan.refusal is None),
+        binding_limit=None,
         max_batch_at_ctx=max_batch,
         max_ctx_at_batch=max_ctx,
         min_devices=next(cost.devices(asked, available_bytes), None),
         plan=plan,
+        warnings=notices_of(model, asked, logical, plan, specs),
     )
+    return found._replace(binding_limit=_binding(found, cost))
 
 
-def _binding(needed: int | None, max_ctx: int | None, ctx_limit: int) -> str:
-    if needed is None and not max_ctx:
-        return ENGINE
-    return CONTEXT if max_ctx is None or max_ctx >= ctx_limit else MEMORY
+def _bounded(fits: Callable[[int], bool], limit: int | None = None) -> int | None:
+    """The largest count that fits; None when no count is too large."""
+    found = largest(fits, limit or MAX_COUNT)
+    return None if found == MAX_COUNT else found
+
+
+def _binding(found: Fit, cost: _LogicalCost | _EngineCost) -> str | None:
+    """Why the context cannot be one token longer than `max_ctx_at_batch`."""
+    longest = found.max_ctx_at_batch
+    if longest is None:
+        return None
+    if longest == found.model.spec.max_context:
+        return CONTEXT
+    if longest and cost.bytes(found.request.replaced(ctx=longest + 1)) is not None:
+        return MEMORY
+    if not longest:
+        return ENGINE if found.needed_bytes is None else MEMORY
+    own = found.plan.figures if found.plan is not None else {}
+    return FLAG if own.get("max_model_len") == longest else ENGINE
 
 
 class _LogicalCost:
-    """The logical cache on one rank: unsharded, so more devices only divide it."""
+    """The logical cache of the whole model: more devices only divide it."""
 
     def __init__(self, spec: ModelSpec) -> None:
         self.spec = spec
@@ -120,15 +155,14 @@ class _LogicalCost:
         return None
 
     def devices(self, request: Request, available_bytes: int) -> Iterator[int]:
-        yield -(-logical_cache(self.spec, request).bytes // available_bytes)
+        yield max(-(-logical_cache(self.spec, request).bytes // available_bytes), 1)
 
 
 class _EngineCost:
-    """What an engine's fullest rank allocates."""
+    """The most that an engine's fullest rank ever holds."""
 
     def __init__(self, spec: ModelSpec, engine: str) -> None:
         self.spec = spec
-        self.engine: Engine
         self.engine, self.version = find_engine(engine)
 
     def settled(self, request: Request) -> Request:
@@ -136,9 +170,7 @@ class _EngineCost:
 
     def bytes(self, request: Request) -> int | None:
         layout = self.engine.layout(self.spec, request, self.version)
-        if layout.refusal is not None:
-            return None
-        return max((rank.bytes for rank in layout.ranks), default=0)
+        return layout.peak_bytes if layout.refusal is None else None
 
     def plan(self, request: Request, available_bytes: int) -> CacheLayout | None:
         return self.engine.fit(self.spec, request, self.version, available_bytes)

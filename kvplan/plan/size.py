@@ -5,20 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from kvplan.dtypes import find_dtype
+from kvplan.engines import LOGICAL, find_engine, is_logical
 from kvplan.engines.logical import LogicalCache, logical_cache
 from kvplan.engines.request import Request
 from kvplan.load import LoadedModel, load_model
 from kvplan.notice import Notice
+from kvplan.plan.notices import notices_of
 from kvplan.spec.model import ModelSpec
-from kvplan.spec.states import CrossAttention, HeadState
 
 if TYPE_CHECKING:
     from kvplan.engines.layout import CacheLayout
     from kvplan.importers.weights import Weights
     from kvplan.verify.allocator.charges import Charges
-
-LOGICAL = "logical"
 
 
 class SizeResult(NamedTuple):
@@ -45,8 +43,7 @@ class SizeResult(NamedTuple):
     @property
     def dtype_name(self) -> str:
         """The cache format, `K/V` where the two differ."""
-        k, v = self.logical.dtypes.k.name, self.logical.dtypes.v.name
-        return k if k == v else f"{k}/{v}"
+        return self.logical.dtypes.name
 
 
 def size(
@@ -86,15 +83,13 @@ def size(
         model = LoadedModel(model, model.source or "")
     asked = request or Request(ctx=ctx, batch=batch, dtype=dtype)
     found = None
-    if engine != LOGICAL:
-        from kvplan.engines import find_engine
-
+    if not is_logical(engine):
         found, version = find_engine(engine)
         asked = found.settled(asked)
     logical = logical_cache(model.spec, asked)
     asked = asked.replaced(ctx=logical.ctx)
     allocated = found.layout(model.spec, asked, version) if found is not None else None
-    warnings = [*model.warnings, *_warnings(model.spec, asked, logical, specs)]
+    warnings = [*notices_of(model, asked, logical, allocated, specs)]
     found_weights = None
     if weights:
         from kvplan.importers.weights import weights_of
@@ -117,58 +112,3 @@ def _weights_unknown(spec: ModelSpec) -> Notice:
         message = f"its {spec.parameters:,} parameters are known, their format is not"
     message = f"how large the weights of {spec.name} are is not known: {message}; {files}"
     return Notice("weights-unknown", message)
-
-
-def _warnings(
-    spec: ModelSpec, request: Request, logical: LogicalCache, specs: Sequence[str] | None
-) -> list[Notice]:
-    found = []
-    if spec.max_context is not None and logical.ctx > spec.max_context:
-        message = (
-            f"{logical.ctx:,} tokens is above the {spec.max_context:,} that {spec.name} supports"
-        )
-        from kvplan.plan.siblings import longer_sibling
-
-        sibling = longer_sibling(spec, logical.ctx, specs)
-        if sibling is not None:
-            message += f"; {sibling.name} ({sibling.max_context:,}) has the same cache"
-        found.append(Notice("ctx-above-maximum", message))
-    reasons = {find_dtype(name): reason for name, reason in spec.unsupported_dtypes.items()}
-    for dtype in dict.fromkeys((logical.dtypes.k, logical.dtypes.v)):
-        reason = reasons.get(dtype)
-        if reason:
-            found.append(Notice("unsupported-dtype", f"{spec.name} in {dtype.name}: {reason}"))
-    found += _uneven_blocks(spec, logical)
-    if request.with_draft and not spec.draft_layers:
-        message = f"the spec of {spec.name} has no layers of multi-token prediction to count"
-        found.append(Notice("no-draft-layers", message))
-    assumed = request.encoder_tokens is None and spec.encoder_tokens is None
-    if assumed and any(isinstance(state, CrossAttention) for state in spec.states()):
-        found.append(
-            Notice(
-                "encoder-tokens-assumed",
-                f"{spec.name} does not fix its encoder's length: counted as {logical.ctx:,} tokens,"
-                " the context; --encoder-tokens says otherwise",
-            )
-        )
-    return found
-
-
-def _uneven_blocks(spec: ModelSpec, logical: LogicalCache) -> list[Notice]:
-    """Block formats that do not divide a head: engines refuse to store those."""
-    found = {}
-    for state in spec.states():
-        if not isinstance(state, HeadState):
-            continue
-        dims = ((logical.dtypes.k, state.head_dim), (logical.dtypes.v, state.value_dim))
-        for dtype, dim in dims:
-            if dim % dtype.block_elements and dtype.block_elements > 2:
-                found[dtype.name] = (dtype.block_elements, dim)
-    return [
-        Notice(
-            "uneven-blocks",
-            f"{name} stores blocks of {block} elements, which do not divide a head of {dim};"
-            " engines refuse this format for this model",
-        )
-        for name, (block, dim) in found.items()
-    ]

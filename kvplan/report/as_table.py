@@ -30,7 +30,7 @@ def size(
     """`kvplan size`: one result in full, several side by side."""
     console = open_console(to_file=to_file)
     if len(results) == 1:
-        _one(console, results[0])
+        _one(console, results[0], layout=layout)
     else:
         _side_by_side(console, results)
     for result in results:
@@ -101,7 +101,7 @@ def model(result: LoadedModel, *, to_file: bool) -> str:
     return write_spec(spec, header=[attention_label(spec)])
 
 
-def _one(console: Console, result: SizeResult) -> None:
+def _one(console: Console, result: SizeResult, *, layout: bool) -> None:
     spec, logical = result.model.spec, result.logical
     layers = format_count(len(spec.layers), "layer")
     if result.request.with_draft and spec.draft_layers:
@@ -114,7 +114,10 @@ def _one(console: Console, result: SizeResult) -> None:
     console.print(
         f"{format_bytes(logical.bytes):>12}  {basis} ({logical.bytes:,} bytes)", style="bold"
     )
-    _allocated(console, result)
+    if result.allocated is not None:
+        from kvplan.report.allocated import print_allocated
+
+        print_allocated(console, result.allocated, sources=layout)
     if result.weights is not None:
         known = result.weights
         parts = [f"{name} {format_bytes(part)}" for name, part in (known.by_dtype or {}).items()]
@@ -151,33 +154,6 @@ def _kinds(console: Console, logical: LogicalCache) -> None:
     ]  # fmt: skip
     print_table(console, columns, rows, shares=parts)
     console.print()
-
-
-def _allocated(console: Console, result: SizeResult) -> None:
-    layout = result.allocated
-    if layout is None:
-        return
-    basis = f"{layout.engine} {layout.version}: what it sets aside"
-    if len(layout.ranks) > 1:
-        largest = max(rank.bytes for rank in layout.ranks)
-        basis += f" on {len(layout.ranks)} ranks, at most {format_bytes(largest)} each"
-    console.print(
-        f"{format_bytes(layout.bytes):>12}  {basis} ({layout.bytes:,} bytes)", style="bold"
-    )
-    if layout.refusal:
-        console.print(f"{'':14}refuses to start: {layout.refusal}", style="red")
-    figures = layout.figures
-    if figures.get("request_blocks") and figures.get("bytes_per_block"):
-        widest = max(figures["bytes_per_block"])
-        needed = figures["request_blocks"] * widest
-        console.print(
-            f"{'':14}one request: {figures['request_blocks']:,} blocks of {widest:,} bytes"
-            f" = {needed:,} ({format_bytes(needed)})"
-        )
-    from rich.padding import Padding
-
-    for reason in layout.reasons:
-        console.print(Padding(reason, (0, 0, 0, 14)))
 
 
 def _side_by_side(console: Console, results: Sequence[SizeResult]) -> None:

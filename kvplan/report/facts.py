@@ -36,13 +36,12 @@ def request_facts(
     request: Request, logical: LogicalCache, layout: CacheLayout | None
 ) -> dict[str, Any]:
     """The `request` object of the contract: what was asked, with every default written out."""
-    k, v = logical.dtypes.k.name, logical.dtypes.v.name
     return {
         "ctx": logical.ctx,
         "batch": logical.batch,
-        "dtype": k if k == v else f"{k}/{v}",
-        "dtype_k": k,
-        "dtype_v": v,
+        "dtype": logical.dtypes.name,
+        "dtype_k": logical.dtypes.k.name,
+        "dtype_v": logical.dtypes.v.name,
         "engine": layout.engine if layout else "logical",
         "engine_version": layout.version if layout else None,
         "tp": request.tp,
@@ -101,7 +100,7 @@ def size_facts(result: SizeResult, *, per_layer: bool = False) -> dict[str, Any]
 def layout_facts(layout: CacheLayout) -> dict[str, Any]:
     """The `allocated` object of the contract."""
     return {
-        "bytes": layout.bytes,
+        "bytes": layout.bytes if layout.refusal is None else None,
         "per_rank": [
             {
                 "rank": rank.rank,
@@ -249,7 +248,7 @@ def fit_facts(found: Fit) -> dict[str, Any]:
         "max_ctx_at_batch": found.max_ctx_at_batch,
         "min_devices": found.min_devices,
         "engine": None if plan is None else plan_facts(plan),
-        "warnings": [{"id": w.id, "message": w.message} for w in found.model.warnings],
+        "warnings": [{"id": w.id, "message": w.message} for w in found.warnings],
     }
 
 

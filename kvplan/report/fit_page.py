@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kvplan.plan.fit import CONTEXT, ENGINE
+from kvplan.plan.fit import CONTEXT, ENGINE, FLAG
+from kvplan.report.provenance import print_defaults
 from kvplan.spec.labels import attention_label
-from kvplan.units import format_bytes
+from kvplan.units import format_bytes, format_count
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -14,75 +15,107 @@ if TYPE_CHECKING:
     from kvplan.engines.layout import CacheLayout
     from kvplan.plan.fit import Fit
 
+# Engines that print capacity_tokens and max_concurrency when they start.
+_LOGS = ("vllm",)
+
 
 def page(console: Console, found: Fit) -> None:
     """Print the whole page."""
-    spec, logical = found.model.spec, found.logical
-    basis = f"{found.plan.engine} {found.plan.version}" if found.plan else "logical"
-    sequences = "1 sequence" if logical.batch == 1 else f"{logical.batch:,} sequences"
+    spec, logical, plan = found.model.spec, found.logical, found.plan
+    basis = f"{plan.engine} {plan.version}" if plan else "logical"
+    sequences = format_count(logical.batch, "sequence")
     console.print(
-        f"{spec.name}: {attention_label(spec)}; {logical.ctx:,} tokens x {sequences},"
-        f" {logical.dtypes.k.name}, basis {basis}\n"
+        f"{spec.name}: {attention_label(spec)}; {format_count(logical.ctx, 'token')} x {sequences},"
+        f" {logical.dtypes.name}, basis {basis}\n"
     )
     verdict = "fits" if found.fits else "does not fit"
     console.print(verdict, style="bold green" if found.fits else "bold red")
-    needed = "not known" if found.needed_bytes is None else _size(found.needed_bytes)
-    _line(console, "needed", f"{needed} on the fullest rank")
-    if found.plan is not None:
+    _line(console, "needed", _needed(found))
+    if plan is not None:
         _line(console, "", f"{_size(logical.bytes)} must be kept (logical, whole model)")
-    _line(console, "available", f"{_size(found.available_bytes)} for the cache of one rank")
-    if found.plan is not None and found.plan.refusal:
+    whose = " for the cache of one rank" if plan is not None else " for the cache"
+    _line(console, "available", f"{_size(found.available_bytes)}{whose}{_spare(found)}")
+    if plan is not None and plan.refusal:
         console.print()
-        console.print(f"{found.plan.engine} says: {found.plan.refusal}", style="red")
+        console.print(f"{plan.engine} says: {plan.refusal}", style="red")
     console.print()
-    _line(console, "sequences", f"{_count(found.max_batch_at_ctx)} of {logical.ctx:,} tokens")
-    _line(
-        console,
-        "context",
-        f"{_count(found.max_ctx_at_batch)} tokens for {sequences}{_limit(found)}",
-    )
+    batch = "any number" if found.max_batch_at_ctx is None else f"{found.max_batch_at_ctx:,}"
+    _line(console, "sequences", f"{batch} of {format_count(logical.ctx, 'token')}")
+    _line(console, "context", f"{_context(found)} for {sequences}{_limit(found)}")
     _line(console, "devices", _devices(found))
-    if found.plan is not None:
-        _plan(console, found.plan)
-    for warning in found.model.warnings:
+    if plan is not None:
+        _plan(console, plan)
+    for warning in found.warnings:
         console.print(f"\nwarning: {warning.message} [{warning.id}]", style="yellow")
 
 
+def _needed(found: Fit) -> str:
+    """What has to fit, and when; an engine may hold less afterwards."""
+    if found.needed_bytes is None:
+        return "not known, because the engine refuses the request"
+    if found.plan is None:
+        return _size(found.needed_bytes)
+    figures = found.plan.figures
+    text = f"{_size(found.needed_bytes)} on the fullest rank"
+    afterwards = figures.get("storage_bytes_after_decode")
+    if "peak_bytes" not in figures or afterwards is None:
+        return text
+    afterwards //= found.request.tp
+    if afterwards >= found.needed_bytes:
+        return text
+    moment = "right after the prefill" if figures["peak_moment"] == "prefill" else "at its peak"
+    return f"{text}, {moment}; {_size(afterwards)} afterwards"
+
+
+def _spare(found: Fit) -> str:
+    """How close it is: rounded figures may look equal."""
+    spare = found.spare_bytes
+    if spare is None:
+        return ""
+    return f", {format_bytes(spare)} to spare" if spare >= 0 else f", {format_bytes(-spare)} short"
+
+
+def _context(found: Fit) -> str:
+    if found.max_ctx_at_batch is None:
+        return "any (a fixed state)"
+    return format_count(found.max_ctx_at_batch, "token")
+
+
 def _limit(found: Fit) -> str:
-    if found.binding_limit == CONTEXT:
-        return " (the model's maximum)"
-    return " (the engine refuses)" if found.binding_limit == ENGINE else ""
+    limits = {
+        CONTEXT: " (the model's maximum)",
+        FLAG: " (the engine's max_model_len)",
+        ENGINE: " (the engine refuses)",
+    }
+    return limits.get(found.binding_limit or "", "")
 
 
 def _devices(found: Fit) -> str:
     if found.min_devices is None:
         return "no number of such devices holds it"
-    return f"{found.min_devices:,} such device{'s' if found.min_devices > 1 else ''} at least"
+    return f"{format_count(found.min_devices, 'such device')} at least"
 
 
 def _plan(console: Console, plan: CacheLayout) -> None:
-    figures = plan.figures
-    console.print(f"\n{plan.engine} {plan.version}", style="bold")
+    figures, lines = plan.figures, []
     if figures.get("num_blocks") is not None:
         per_block = figures.get("bytes_per_block") or []
         width = " / ".join(f"{size:,}" for size in dict.fromkeys(per_block))
-        _line(
-            console,
-            "blocks",
-            f"{figures['num_blocks']:,} of {width} bytes, {figures['block_size']} tokens",
+        of = f" of {width} bytes" if width else ""
+        lines.append(
+            ("blocks", f"{figures['num_blocks']:,}{of}, {figures['block_size']} tokens each")
         )
-    if figures.get("capacity_tokens") is not None and figures.get("max_concurrency") is not None:
-        _line(
-            console,
-            "its log line",
-            f"{figures['capacity_tokens']:,} tokens, concurrency {figures['max_concurrency']:.2f}x",
-        )
+    logged = plan.engine in _LOGS and figures.get("capacity_tokens") is not None
+    if logged and figures.get("max_concurrency") is not None:
+        tokens, concurrency = figures["capacity_tokens"], figures["max_concurrency"]
+        lines.append(("its log line", f"{tokens:,} tokens, concurrency {concurrency:.2f}x"))
+    if lines or plan.reasons:
+        console.print(f"\n{plan.engine} {plan.version}", style="bold")
+    for label, text in lines:
+        _line(console, label, text)
     for reason in plan.reasons:
         console.print(f"  {reason}")
-    if plan.provenance:
-        console.print("\ndefaults it applied", style="bold")
-    for item in plan.provenance:
-        console.print(f"  {item.option} = {item.value}  ({item.origin})")
+    print_defaults(console, plan)
 
 
 def _line(console: Console, label: str, text: str) -> None:
@@ -91,7 +124,3 @@ def _line(console: Console, label: str, text: str) -> None:
 
 def _size(count: int) -> str:
     return f"{format_bytes(count)} ({count:,} bytes)"
-
-
-def _count(count: int | None) -> str:
-    return "any number" if count is None else f"{count:,}"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
+from kvplan.report.provenance import print_defaults
 from kvplan.report.tables import Column, print_table
 from kvplan.units import format_bytes
 
@@ -13,15 +15,17 @@ if TYPE_CHECKING:
     from kvplan.engines.layout import CacheLayout
 
 _WIDTH = 40
+_NUMBER = re.compile(r"(?<=\.)\d+(?=\.)")  # of a layer, in a tensor's name
 
 
 def draw(console: Console, layout: CacheLayout) -> None:
-    """Draw the groups of a pool, or list the tensors of a cache that has none."""
+    """Draw the groups of a pool, or list the tensors of a cache without; then the defaults."""
     groups = layout.figures.get("groups")
-    if groups:
+    if isinstance(groups, list) and groups:
         _groups(console, layout, groups)
-    else:
+    elif layout.ranks:
         _tensors(console, layout)
+    print_defaults(console, layout)
 
 
 def _groups(console: Console, layout: CacheLayout, groups: list[dict[str, Any]]) -> None:
@@ -58,17 +62,26 @@ def _picture(content: int, pages: int, widest: int) -> str:
 
 
 def _tensors(console: Console, layout: CacheLayout) -> None:
+    """The tensors, equal ones of a rank together."""
     console.print(f"\n{layout.engine} {layout.version}: its tensors\n", style="bold")
-    columns = (
-        Column("rank", "right", rank=2), Column("tensor"), Column("shape"), Column("type", rank=1),
-        Column("bytes", "right"),
-    )  # fmt: skip
+    columns = [
+        Column("tensor"), Column("count", "right"), Column("shape"), Column("type", rank=1),
+        Column("bytes of one", "right", rank=2), Column("bytes", "right"),
+    ]  # fmt: skip
+    alike: dict[tuple[int, str, tuple[int, ...], str, int], int] = {}
+    for rank in layout.ranks:
+        for tensor in rank.tensors:
+            name = _NUMBER.sub("*", tensor.name)
+            key = (rank.rank, name, tensor.shape, tensor.dtype, tensor.bytes)
+            alike[key] = alike.get(key, 0) + 1
     rows = [
         [
-            str(rank.rank), tensor.name, " x ".join(f"{size:,}" for size in tensor.shape),
-            tensor.dtype, f"{tensor.bytes:,}",
+            name, f"{count:,}", " x ".join(f"{size:,}" for size in shape), dtype,
+            f"{size:,}", f"{count * size:,}",
         ]
-        for rank in layout.ranks
-        for tensor in rank.tensors
+        for (_, name, shape, dtype, size), count in alike.items()
     ]  # fmt: skip
+    if len(layout.ranks) > 1:
+        columns.insert(0, Column("rank", "right"))
+        rows = [[str(key[0]), *row] for key, row in zip(alike, rows, strict=True)]
     print_table(console, columns, rows)

@@ -69,6 +69,7 @@ def _size_row(result: SizeResult) -> Row:
         "engine": facts["request"]["engine"],
         "engine_version": facts["request"]["engine_version"],
         "allocated_bytes": facts["allocated"]["bytes"] if facts["allocated"] else None,
+        "refusal": facts["allocated"]["refusal"] if facts["allocated"] else None,
         **charged,
         "weights_bytes": result.weights.bytes if result.weights else None,
         "warnings": [warning["id"] for warning in facts["warnings"]],
@@ -94,6 +95,7 @@ def _fit(found: Fit) -> list[Row]:
             "engine_version": facts["request"]["engine_version"],
             **{key: value for key, value in facts.items() if not isinstance(value, (dict, list))},
             **{key: plan.get(key) for key in _ENGINE_FIGURES},
+            "refusal": plan.get("refusal"),
             "warnings": [warning["id"] for warning in facts["warnings"]],
         }
     ]

@@ -18,6 +18,7 @@ from kvplan.engines.logical_layout import LogicalEngine
 from kvplan.engines.request import Request
 from kvplan.errors import UsageError
 from kvplan.load import LoadedModel
+from kvplan.plan.notices import UNSHARDED
 from kvplan.plan.size import SizeResult, size
 from kvplan.units import format_bytes, format_tokens
 from kvplan.verify.checks import Check, RankReport, Verification, over_ranks
@@ -91,7 +92,7 @@ def verify(
         UsageError: the engine refuses the request, the device is not there or has no room.
     """
     limits = limits or Limits()
-    planned = size(model, request=request, engine=engine, specs=specs)
+    planned = _planned(model, request, engine, specs)
     layout = _layout(planned, engine)
     world = world_of(os.environ)
     torch = need_torch()
@@ -105,7 +106,7 @@ def verify(
     notes = []
     if smaller is not None:
         full = layout.bytes
-        planned = size(model, request=smaller, engine=engine, specs=specs)
+        planned = _planned(model, smaller, engine, specs)
         layout = _layout(planned, engine)
         notes.append(
             f"a smaller cache of the same layout: {format_tokens(planned.logical.ctx)} tokens x"
@@ -127,6 +128,15 @@ def verify(
         ranks=tuple(reports),
         notes=(*notes, *dict.fromkeys(note for report in reports for note in report.notes)),
     )
+
+
+def _planned(
+    model: LoadedModel, request: Request, engine: str, specs: Sequence[str] | None
+) -> SizeResult:
+    """What `size` says; here even the logical cache is divided among the ranks."""
+    planned = size(model, request=request, engine=engine, specs=specs)
+    kept = tuple(warning for warning in planned.warnings if warning.id != UNSHARDED)
+    return planned._replace(warnings=kept)
 
 
 def _layout(planned: SizeResult, engine: str) -> CacheLayout:

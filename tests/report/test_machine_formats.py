@@ -176,11 +176,11 @@ def test_size_as_csv(model):
     assert as_csv.dump(rows("size", results)) == (
         "model,dtype,ctx,batch,attention,logical_bytes,logical_bytes_per_sequence,"
         "logical_bytes_per_token,logical_fixed_bytes_per_sequence,engine,engine_version,"
-        "allocated_bytes,weights_bytes,warnings\n"
+        "allocated_bytes,refusal,weights_bytes,warnings\n"
         "hybrid-9b,bfloat16,8192,2,gqa+sliding+hybrid-linear,92411904,46205952,4096,68608,"
-        "logical,,,,\n"
+        "logical,,,,,\n"
         "hybrid-9b,q8_0,9000,1,gqa+sliding+hybrid-linear,26337280,26337280,2176,68608,"
-        "logical,,,,ctx-above-maximum\n"
+        "logical,,,,,ctx-above-maximum\n"
     )
 
 
@@ -214,11 +214,11 @@ def test_size_as_markdown(model):
     assert as_markdown.dump(rows("size", [size(model, batch=2)])) == (
         "| model | dtype | tokens | sequences | attention | logical (bytes) | per sequence (bytes)"
         " | one more token (bytes) | fixed state (bytes) | engine | engine version"
-        " | allocated (bytes) | weights (bytes) | warnings |\n"
+        " | allocated (bytes) | refusal | weights (bytes) | warnings |\n"
         "| --- | --- | ---: | ---: | --- | ---: | ---: | ---: | ---: | --- | --- | ---"
-        " | --- | --- |\n"
+        " | --- | --- | --- |\n"
         "| hybrid-9b | bfloat16 | 8,192 | 2 | gqa+sliding+hybrid-linear | 92,411,904 | 46,205,952"
-        " | 4,096 | 68,608 | logical |  |  |  |  |\n"
+        " | 4,096 | 68,608 | logical |  |  |  |  |  |\n"
     )
 
 

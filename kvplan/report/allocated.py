@@ -1,0 +1,55 @@
+"""What an engine sets aside, under the logical figure of `kvplan size`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kvplan.report.provenance import defaults_line
+from kvplan.units import format_bytes
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from kvplan.engines.layout import CacheLayout
+
+_INDENT = 14
+
+
+def print_allocated(console: Console, layout: CacheLayout, *, sources: bool) -> None:
+    """Print the figure or the refusal, then why.
+
+    Args:
+        console: where to.
+        layout: the engine's answer.
+        sources: where each default comes from stands elsewhere on the page.
+    """
+    from rich.padding import Padding
+
+    def under(text: str) -> None:
+        console.print(Padding(text, (0, 0, 0, _INDENT)))
+
+    engine = f"{layout.engine} {layout.version}"
+    if layout.refusal is not None:
+        text = f"{engine} refuses to start: {layout.refusal}"
+        console.print(Padding(text, (0, 0, 0, _INDENT)), style="bold red")
+    else:
+        basis = f"{engine}: what it sets aside"
+        if len(layout.ranks) > 1:
+            largest = max(rank.bytes for rank in layout.ranks)
+            basis += f" on {len(layout.ranks)} ranks, at most {format_bytes(largest)} each"
+        console.print(
+            f"{format_bytes(layout.bytes):>12}  {basis} ({layout.bytes:,} bytes)", style="bold"
+        )
+    figures = layout.figures
+    if figures.get("request_blocks") and figures.get("bytes_per_block"):
+        widest = max(figures["bytes_per_block"])
+        needed = figures["request_blocks"] * widest
+        console.print(
+            f"{'':14}one request: {figures['request_blocks']:,} blocks of {widest:,} bytes"
+            f" = {needed:,} ({format_bytes(needed)})"
+        )
+    for reason in layout.reasons:
+        under(reason)
+    defaults = "" if sources else defaults_line(layout)
+    if defaults:
+        under(f"defaults it applied: {defaults} (--explain-layout says where they come from)")
