@@ -3,6 +3,9 @@
     --max-num-seqs 64   --max-num-seqs=64   -tp 2   --no-enable-prefix-caching
     --speculative-config '{"method": "mtp", "num_speculative_tokens": 1}'
     --speculative-config.method mtp --speculative-config.num_speculative_tokens 1
+    VLLM_KV_CACHE_LAYOUT=BLHNC   the environment's settings, as in front of a shell command
+
+Flags that leave the cache as it is (`--port 8000`) are passed over; see `other_flags`.
 
 Source of the forms: vllm 0.33.0, utils/argparse_utils.py FlexibleArgumentParser.
 """
@@ -14,7 +17,14 @@ import re
 import shlex
 from typing import Any
 
-from kvplan.engines.vllm.flags import FALSE, TRUE, Flag, find_flag, unknown
+from kvplan.engines.vllm.flags import FALSE, FLAGS, TRUE, Flag, find_flag, unknown
+from kvplan.engines.vllm.other_flags import (
+    ONE,
+    SWITCH,
+    check_other,
+    check_setting,
+    find_other,
+)
 from kvplan.errors import UsageError
 
 
@@ -22,7 +32,7 @@ def split_engine_args(text: str) -> dict[str, str]:
     """`--engine-args` as options.
 
     Raises:
-        UsageError: a flag that is not in the table, a missing value, a stray word.
+        UsageError: a flag that vLLM lacks or that is not modelled, a missing value, a stray word.
     """
     try:
         words = shlex.split(text)
@@ -34,12 +44,18 @@ def split_engine_args(text: str) -> dict[str, str]:
     while index < len(words):
         word, equals, joined = words[index].partition("=")
         index += 1
+        if equals and re.fullmatch(r"[A-Z][A-Z0-9_]*", word):
+            _setting(options, word, joined)
+            continue
         if not word.startswith("-"):
             raise UsageError(f"engine argument {word!r} follows no flag")
         word, dot, key = word.partition(".")
         found = find_flag(word)
         if found is None:
-            raise unknown(word)
+            values = [joined] if equals else words[index:]
+            taken = _pass_over(word, key, values, joined=bool(equals))
+            index += 0 if equals else taken
+            continue
         flag, positive = found
         values = [joined] if equals else _values(words[index:], flag)
         index += 0 if equals else len(values)
@@ -56,12 +72,44 @@ def split_engine_args(text: str) -> dict[str, str]:
     return options
 
 
-def _values(words: list[str], flag: Flag) -> list[str]:
-    """The words behind a flag that are its value."""
-    found: list[str] = []
+def _setting(options: dict[str, str], name: str, text: str) -> None:
+    """A setting of the environment: an option if the cache goes by it."""
+    flag = FLAGS.get(name)
+    if flag is None:
+        check_setting(name)
+    else:
+        options[name] = text
+
+
+def _pass_over(word: str, key: str, words: list[str], *, joined: bool) -> int:
+    """How many of the words behind a flag that kvplan does not read are its value."""
+    found = find_other(word)
+    if found is None:
+        raise unknown(word)
+    flag, positive = found
+    values = words if joined else [] if flag.values == SWITCH else _until_flag(words)
+    if flag.values == ONE:
+        values = values[:1]
+        if not values:
+            raise UsageError(f"engine argument {word} lacks its value")
+    check_other(flag, " ".join(values), positive=positive, key=key)
+    return len(values)
+
+
+def _until_flag(words: list[str]) -> list[str]:
+    """The words up to the next flag; a negative number is none."""
+    found = []
     for word in words:
         if word.startswith("-") and re.fullmatch(r"-\d+(\.\d+)?", word) is None:
             break
+        found.append(word)
+    return found
+
+
+def _values(words: list[str], flag: Flag) -> list[str]:
+    """The words behind a flag that are its value."""
+    found: list[str] = []
+    for word in _until_flag(words):
         if found and not flag.is_list:
             break
         if flag.is_switch and word.lower() not in TRUE + FALSE:

@@ -2,7 +2,8 @@
 
 A flag has a name (as in vLLM's configuration), the spellings its command line takes, a type with
 vLLM's own reading rules, and a default. The table reads `Request.options`, a line of flags
-(`argline`), and later deployment files; environment variables stand in it like flags.
+(`argline`), and later deployment files; environment variables stand in it like flags. vLLM's other
+flags are in `other_flags`.
 
 vLLM's lengths: `32k` is 32,000 and `32K` is 32,768; only the small letters take decimals
 (vllm 0.33.0, utils/argparse_utils.py human_readable_int).
@@ -17,6 +18,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
+from kvplan.engines.vllm.other_flags import OTHERS
 from kvplan.errors import UsageError
 
 _DECIMAL = {"k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
@@ -201,10 +203,11 @@ def read_options(options: Mapping[str, str]) -> dict[str, Any]:
 
 
 def unknown(name: str) -> UsageError:
-    """The error for an option that is not in the table, with the nearest names."""
-    known = [spelling for flag in TABLE for spelling in (flag.name, *flag.spellings)]
-    close = get_close_matches(name, known, 3)
+    """The error for an option that vLLM does not have, with the nearest that it has."""
+    spellings = [spelling for flag in TABLE for spelling in flag.spellings or (flag.name,)]
+    wanted = name if name.isupper() else "--" + name.lstrip("-").replace("_", "-")
+    close = get_close_matches(wanted, [*spellings, *OTHERS], 1)
     return UsageError(
         f"{name!r} is not a vllm option that kvplan knows",
-        hint=f"did you mean {', '.join(close)}?" if close else "known: " + ", ".join(FLAGS),
+        hint=f"did you mean {close[0]}?" if close else "`vllm serve --help=all` lists vllm's own",
     )
