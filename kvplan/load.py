@@ -40,12 +40,20 @@ class LoadedModel(NamedTuple):
         warnings: what had to be assumed to read it.
         hf_id: the Hugging Face id it was asked for by: copies of one model, quantised otherwise,
             share a spec and differ in their weights. None for any other way to name it.
+        asked: the name it was asked for by, where that is another than the spec's own: an alias, or
+            an id of a model that shares its cache.
     """
 
     spec: ModelSpec
     origin: str
     warnings: tuple[Notice, ...] = ()
     hf_id: str | None = None
+    asked: str | None = None
+
+    @property
+    def title(self) -> str:
+        """What a page calls it: `deepseek-r1 (the cache of deepseek-v3)`."""
+        return f"{self.asked} (the cache of {self.spec.name})" if self.asked else self.spec.name
 
 
 def load_model(
@@ -69,17 +77,23 @@ def load_model(
         return _from_path(os.path.expanduser(model))
     from kvplan.spec.catalogue import Catalogue
 
+    catalogue = Catalogue(specs)
     try:
-        entry = Catalogue(specs).find(model)
+        entry = catalogue.find(model)
     except UnknownModelError as error:
         if error.ambiguous:
             raise
         found = _elsewhere(model, allow_network=allow_network)
-        if found is None:
-            raise _with_network_hint(error, model) from None
-        return found
+        if found is not None:
+            return found
+        loosely = catalogue.find_loosely(model)
+        if loosely is None:
+            raise _with_more_hints(error, model) from None
+        entry = loosely
     spec = entry.spec()
-    return LoadedModel(spec, entry.document.name, hf_id=_asked_id(spec, model))
+    return LoadedModel(
+        spec, entry.document.name, hf_id=_asked_id(spec, model), asked=_asked(spec, model)
+    )
 
 
 def import_model(path: str, *, allow_network: bool = False) -> tuple[Imported, str]:
@@ -102,10 +116,15 @@ def import_model(path: str, *, allow_network: bool = False) -> tuple[Imported, s
         found = _from_cache(path, allow_network=allow_network)
         if found is not None:
             return found
+        from kvplan.importers.hub import near_cached
+
+        near = [f"it holds {', '.join(near_cached(path))}"] if near_cached(path) else []
         raise InputError(
             "is no file, and the local Hugging Face cache holds no such model",
             where=path,
-            hint=f"{NETWORK_HINT}; `kvplan models NAME` prints a spec of the catalogue",
+            hint="; ".join(
+                (*near, NETWORK_HINT, "`kvplan models NAME` prints a spec of the catalogue")
+            ),
         )
     return _import_path(place)
 
@@ -143,6 +162,17 @@ def _asked_id(spec: ModelSpec, model: str) -> str | None:
     return ids.get(wanted) or tails.get(wanted)
 
 
+def _asked(spec: ModelSpec, model: str) -> str | None:
+    """The name that a spec was asked for by, when it is another than its own."""
+    model = model.strip()
+    if model.lower() == spec.name.lower():
+        return None
+    from kvplan.spec.names import loosened
+
+    same = loosened(model).rpartition("/")[2] == loosened(spec.name)
+    return None if same else model
+
+
 def _from_cache(model: str, *, allow_network: bool) -> tuple[Imported, str] | None:
     """Import a model by its Hugging Face id, which its spec then answers to."""
     from kvplan.importers.hub import fetch_snapshot, find_snapshot, is_repo_id
@@ -156,14 +186,19 @@ def _from_cache(model: str, *, allow_network: bool) -> tuple[Imported, str] | No
     return found.named(model), place
 
 
-def _with_network_hint(error: UnknownModelError, model: str) -> UnknownModelError:
-    """The same error; for a Hugging Face id it also tells how to ask the Hub."""
-    from kvplan.importers.hub import is_repo_id
+def _with_more_hints(error: UnknownModelError, model: str) -> UnknownModelError:
+    """The same error; it also tells of a cached id spelt otherwise, and how to ask the Hub."""
+    from kvplan.importers.hub import is_repo_id, near_cached
 
-    if not is_repo_id(model):
-        return error
-    hint = f"{error.hint}; {NETWORK_HINT}" if error.hint else NETWORK_HINT
-    return UnknownModelError(error.message, candidates=error.candidates, hint=hint)
+    near = near_cached(model)
+    hints = [f"the local Hugging Face cache holds {', '.join(near)}"] if near else []
+    hints += [error.hint] if error.hint else []
+    hints += [NETWORK_HINT] if is_repo_id(model) else []
+    return UnknownModelError(
+        error.message,
+        candidates=(*near, *error.candidates),
+        hint="; ".join(hints).replace("?;", "?"),
+    )
 
 
 def _from_path(path: str) -> LoadedModel:

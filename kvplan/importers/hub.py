@@ -54,6 +54,24 @@ def find_snapshot(repo_id: str) -> str | None:
     return with_config or next((folder for folder in found if gguf_models(folder)), None)
 
 
+def near_cached(name: str) -> list[str]:
+    """Ids of cached models that a name misses by its case, or by lack of an organisation."""
+    wanted = name.strip().lower()
+    try:
+        folders = os.listdir(cache_folder())
+    except OSError:
+        return []
+    ids = (
+        f.removeprefix("models--").replace("--", "/") for f in folders if f.startswith("models--")
+    )
+    return sorted(
+        repo_id
+        for repo_id in ids
+        if wanted in (repo_id.lower(), repo_id.lower().rpartition("/")[2])
+        and find_snapshot(repo_id)
+    )
+
+
 def fetch_snapshot(repo_id: str) -> str:
     """Fetch a model's small files from the Hub into the cache and return their folder.
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from kvplan.spec.catalogue import Catalogue
 from kvplan.spec.labels import attention_label
 from kvplan.spec.model import ModelSpec
+from kvplan.spec.names import holds
 
 
 def list_models(
@@ -21,7 +22,8 @@ def list_models(
     Args:
         family: how the family's name begins, in any case: `llama`, `llama-3`.
         attention: a part of the attention label: `mla`, `sliding`, `hybrid-mamba`.
-        search: text in the name, an alias or a Hugging Face id, in any case.
+        search: text in the name, an alias or a Hugging Face id, in any case; blanks, `_` and `:`
+            are dashes.
         specs: folders of the user's own specs; None reads KVPLAN_SPECS.
 
     Raises:
@@ -35,7 +37,7 @@ def list_models(
         seen.add(entry.name)
         if family is not None and not entry.text("family").lower().startswith(family.lower()):
             continue
-        if search is not None and not any(search.lower() in name.lower() for name in entry.names()):
+        if search is not None and not holds(entry.names(), search):
             continue
         spec = entry.spec()
         if attention is None or attention.lower() in _label_parts(spec):

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from kvplan.report.console import open_console, text_of
 from kvplan.report.facts import layer_facts
-from kvplan.report.formula import formula
+from kvplan.report.formula import average_per_token, formula, kind_name
+from kvplan.report.prose import hanging, warnings
 from kvplan.report.tables import Column, print_table
 from kvplan.spec.labels import attention_label
 from kvplan.units import format_bytes, format_count, format_tokens
@@ -42,8 +43,7 @@ def size(
             _charges(console, result, named=len(results) > 1)
         if per_layer:
             _layers(console, result)
-    for warning in dict.fromkeys(warning for result in results for warning in result.warnings):
-        console.print(f"\nwarning: {warning.message} [{warning.id}]", style="yellow")
+    warnings(console, (warning for result in results for warning in result.warnings))
     return text_of(console)
 
 
@@ -107,13 +107,14 @@ def _one(console: Console, result: SizeResult, *, layout: bool) -> None:
     if result.request.with_draft and spec.draft_layers:
         layers += f" + {len(spec.draft_layers):,} of drafts"
     request = f"{format_count(logical.ctx, 'token')} x {format_count(logical.batch, 'sequence')}"
-    console.print(
-        f"{spec.name}: {attention_label(spec)}, {layers}; {request}, {result.dtype_name}\n"
+    hanging(
+        console,
+        f"{result.model.title}: ",
+        f"{attention_label(spec)}, {layers}; {request}, {result.dtype_name}",
     )
-    basis = "logical: what the model must keep"
-    console.print(
-        f"{format_bytes(logical.bytes):>12}  {basis} ({logical.bytes:,} bytes)", style="bold"
-    )
+    console.print()
+    basis = f"logical: what the model must keep ({logical.bytes:,} bytes)"
+    hanging(console, f"{format_bytes(logical.bytes):>12}  ", basis, style="bold")
     if result.allocated is not None:
         from kvplan.report.allocated import print_allocated
 
@@ -123,14 +124,32 @@ def _one(console: Console, result: SizeResult, *, layout: bool) -> None:
         parts = [f"{name} {format_bytes(part)}" for name, part in (known.by_dtype or {}).items()]
         detail = f": {', '.join(parts)}" if len(parts) > 1 else ""
         origin = f"{known.bytes:,} bytes, {known.source}{detail}"
-        console.print(f"{format_bytes(known.bytes):>12}  weights ({origin})")
+        hanging(console, f"{format_bytes(known.bytes):>12}  ", f"weights ({origin})")
     console.print()
     _kinds(console, logical)
-    console.print(f"{'per sequence':<16}{format_bytes(logical.bytes_per_sequence)}")
-    console.print(f"{'one more token':<16}{format_bytes(logical.bytes_per_token)} per sequence")
     fixed = format_bytes(logical.fixed_bytes_per_sequence)
-    console.print(f"{'fixed state':<16}{fixed} per sequence, whatever the context")
-    console.print(f"{'formula':<16}{formula(logical)}")
+    _line(console, "per sequence", format_bytes(logical.bytes_per_sequence))
+    _line(
+        console,
+        "one more token",
+        f"{format_bytes(logical.bytes_per_token)} per sequence{_mean(logical)}",
+    )
+    _line(console, "fixed state", f"{fixed} per sequence, whatever the context")
+    _line(console, "formula", formula(logical))
+
+
+def _mean(logical: LogicalCache) -> str:
+    """The average beside what exactly the next token adds, where the two differ."""
+    average = average_per_token(logical)
+    if average is None:
+        return ""
+    periods = sorted({share.state.period for share in logical.shares} - {1})
+    every = " and ".join(f"{period:,}" for period in periods)
+    return f", on average {format_bytes(round(average))}: entries close every {every} tokens"
+
+
+def _line(console: Console, label: str, text: str) -> None:
+    hanging(console, f"{label:<16}", text)
 
 
 def _kinds(console: Console, logical: LogicalCache) -> None:
@@ -146,7 +165,7 @@ def _kinds(console: Console, logical: LogicalCache) -> None:
     parts = [share.bytes_per_sequence / whole if whole else 0.0 for share in logical.shares]
     rows = [
         [
-            share.state.kind, f"{share.layers:,}", format_tokens(share.entries),
+            kind_name(share.state), f"{share.layers:,}", format_tokens(share.entries),
             format_bytes(share.bytes_per_token), format_bytes(share.bytes_per_sequence),
             f"{part:.1%}",
         ]
@@ -158,7 +177,7 @@ def _kinds(console: Console, logical: LogicalCache) -> None:
 
 def _side_by_side(console: Console, results: Sequence[SizeResult]) -> None:
     columns: list[tuple[Column, Callable[[SizeResult], str]]] = [
-        (Column("model"), lambda r: r.model.spec.name),
+        (Column("model"), lambda r: r.model.asked or r.model.spec.name),
         (Column("dtype"), lambda r: r.dtype_name),
         (Column("tokens", "right", rank=1), lambda r: format_tokens(r.logical.ctx)),
         (Column("sequences", "right", rank=2), lambda r: f"{r.logical.batch:,}"),
@@ -205,7 +224,7 @@ def _charges(console: Console, result: SizeResult, *, named: bool) -> None:
     whose = f"{result.model.spec.name}, {result.dtype_name}: " if named else ""
     console.print(f"\n{whose}{heading}")
     for line in lines:
-        console.print(f"  {line}")
+        hanging(console, "  ", line)
 
 
 def _layers(console: Console, result: SizeResult) -> None:

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from kvplan.dtypes import CacheDTypes
 from kvplan.engines.logical import StateShare
-from kvplan.report.formula import element
+from kvplan.report.formula import parts, state_sum
+from kvplan.report.prose import hanging, warnings
 from kvplan.report.tables import Column, print_table
 from kvplan.spec.labels import attention_label
-from kvplan.spec.states import HeadState
 from kvplan.units import format_bytes, format_count
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def page(console: Console, found: Explanation) -> None:
     result = found.size
     spec, logical = result.model.spec, result.logical
     layers, tokens = format_count(len(spec.layers), "layer"), format_count(logical.ctx, "token")
-    console.print(f"{spec.name}: {attention_label(spec)}, {layers}", style="bold")
+    console.print(f"{result.model.title}: {attention_label(spec)}, {layers}", style="bold")
     console.print(f"\nWhat one sequence of {tokens} keeps, in {result.dtype_name}\n", style="bold")
     for share in logical.shares:
         _product(console, share, logical.dtypes)
@@ -41,34 +41,22 @@ def page(console: Console, found: Explanation) -> None:
     _variants(console, found)
     _generation(console, found)
     _decode(console, found)
-    for warning in result.warnings:
-        console.print(f"\nwarning: {warning.message} [{warning.id}]", style="yellow")
+    warnings(console, result.warnings)
 
 
 def _product(console: Console, share: StateShare, dtypes: CacheDTypes) -> None:
     state = share.state
-    console.print(f"{state.summary}")
-    lines = [(share.layers, "layers" if share.layers > 1 else "layer")]
+    console.print(f"{state.summary} ({state.detail})" if state.detail else state.summary)
+    lines = [(f"{share.layers:,}", "layers" if share.layers > 1 else "layer")]
     if state.fixed:
-        lines.append((share.entry_bytes, f"bytes of state: {state.formula}"))
+        lines.append((f"{share.entry_bytes:,} B", f"of state: {state_sum(state, dtypes)}"))
     elif share.entry_bytes:
-        lines.append((share.entries, state.entry_name))
-        lines += [
-            (factor.value, f"{factor.symbol} {factor.meaning}".strip()) for factor in state.factors
-        ]
+        lines.append((f"{share.entries:,}", state.entry_name))
+        lines += [(part.value, part.meaning) for part in parts(state, dtypes)]
     for index, (value, meaning) in enumerate(lines):
-        console.print(f"{'x' if index else ' '} {value:>{_COLUMN - 2},}   {meaning}")
-    if not state.fixed and share.entry_bytes:
-        console.print(f"x {_bytes_per_element(share, dtypes):>{_COLUMN - 2}}   per element")
+        hanging(console, f"{'x' if index else ' '} {value:>{_COLUMN - 2}}   ", meaning)
     amount = share.bytes_per_sequence
     console.print(f"= {amount:>{_COLUMN - 2},}   bytes ({format_bytes(amount)})\n")
-
-
-def _bytes_per_element(share: StateShare, dtypes: CacheDTypes) -> str:
-    value = dtypes.v if isinstance(share.state, HeadState) else dtypes.k
-    if value == dtypes.k:
-        return element(dtypes.k)
-    return f"K {element(dtypes.k)}, V {element(value)}"
 
 
 def _variants(console: Console, found: Explanation) -> None:

@@ -24,6 +24,7 @@ def model_facts(model: LoadedModel) -> dict[str, Any]:
     spec = model.spec
     return {
         "name": spec.name,
+        "asked": model.asked or spec.name,
         "hf_id": model.hf_id or (spec.hf_ids[0] if spec.hf_ids else None),
         "attention": attention_label(spec),
         "layers": len(spec.layers),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from kvplan.report.prose import hanging, warnings
 from kvplan.report.tables import Column, print_table
 from kvplan.report.verification import verdict
 from kvplan.spec.labels import attention_label
@@ -32,7 +33,7 @@ def page(console: Console, found: Verification) -> None:
     """Print the whole page."""
     _heading(console, found)
     for note in found.notes:
-        console.print(f"note: {note}", style="yellow")
+        hanging(console, "note: ", note, style="yellow")
     several = len(found.ranks) > 1
     if several:
         _ranks(console, found)
@@ -49,11 +50,11 @@ def page(console: Console, found: Verification) -> None:
     for why in dict.fromkeys(check.why for check in told):
         names = ", ".join(check.name for check in told if check.why == why)
         failed = any(check.ok is False for check in told if check.why == why)
-        console.print(f"\n{names}: {why}", style="red" if failed else "")
+        console.print()
+        hanging(console, f"{names}: ", why, style="red" if failed else "")
     console.print()
     console.print(_summary(found.checks, found.ok), style="bold green" if found.ok else "bold red")
-    for warning in found.size.warnings if found.size else ():
-        console.print(f"\nwarning: {warning.message} [{warning.id}]", style="yellow")
+    warnings(console, found.size.warnings if found.size else ())
 
 
 def _heading(console: Console, found: Verification) -> None:
@@ -63,7 +64,7 @@ def _heading(console: Console, found: Verification) -> None:
         sequences = "1 sequence" if logical.batch == 1 else f"{logical.batch:,} sequences"
         spec = size.model.spec
         console.print(
-            f"{spec.name}: {attention_label(spec)}; {logical.ctx:,} tokens x {sequences},"
+            f"{size.model.title}: {attention_label(spec)}; {logical.ctx:,} tokens x {sequences},"
             f" {size.dtype_name}"
         )
     if layout is not None:

@@ -88,6 +88,23 @@ class Catalogue:
                 return entry
         raise self._unknown(query)
 
+    def find_loosely(self, query: str) -> Entry | None:
+        """The one spec that answers to a name written another way (`Llama 3:8B`), or None.
+
+        A Hugging Face id is exact: another spelling of it may be another model.
+        """
+        from kvplan.spec.names import answers
+
+        if "/" in query:
+            return None
+        seen: set[str] = set()
+        found = []
+        for entry in self.entries():
+            if entry.name not in seen and answers(entry.names(), query):
+                found.append(entry)
+            seen.add(entry.name)
+        return found[0] if len(found) == 1 else None
+
     def _find_in(self, folder: SpecFolder, query: str) -> Entry | None:
         documents = folder.documents(_plain(query))
         entries = _matches((Entry(document) for document in documents), query)
@@ -108,16 +125,16 @@ class Catalogue:
         return entries[0] if entries else None
 
     def _unknown(self, query: str) -> UnknownModelError:
-        from difflib import get_close_matches
+        from shlex import quote
 
-        known: dict[str, str] = {}
-        for entry in self.entries():
-            for name in entry.names():
-                known.setdefault(_plain(name), name)
-                known.setdefault(_plain(name.rpartition("/")[2]), name)
-        close = get_close_matches(_plain(query), known, n=5, cutoff=0.6)
-        names = list(dict.fromkeys(known[key] for key in close))
-        hint = "did you mean " + ", ".join(names) + "?" if names else "`kvplan models` lists all"
+        from kvplan.spec.names import MOST, holds, nearest
+
+        known = {entry.name: entry.names() for entry in self.entries()}
+        names = nearest(known.values(), query)[:MOST]
+        hint = f"did you mean {', '.join(names)}?" if names else "`kvplan models` lists all"
+        holding = sum(holds(each, query) for each in known.values()) if names else 0
+        if holding > 1:
+            hint += f" `kvplan models --search {quote(query.strip())}` lists {holding}"
         return UnknownModelError(f"no model is called {query!r}", candidates=names, hint=hint)
 
 

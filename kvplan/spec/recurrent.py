@@ -99,16 +99,9 @@ class RecurrentState(State):
         return False
 
     @property
-    def formula(self) -> str:
-        parts = []
-        if self.conv_elements:
-            columns = (self.conv_kernel or 1) - 1
-            parts.append(
-                f"{self.conv_elements // columns if columns else 0} channels x {columns} columns"
-            )
-        if self.matrix_elements:
-            parts.append(" x ".join(map(str, self.matrix_shape)) + f" {self.matrix_dtype().name}")
-        return " + ".join(parts)
+    def columns(self) -> tuple[int, str]:
+        """The kept columns of each channel: their number, and what they are called."""
+        return (self.conv_kernel or 1) - 1, "columns"
 
 
 class Mamba1(RecurrentState):
@@ -291,11 +284,8 @@ class Rwkv(RecurrentState):
         return (self.hidden_size // self.head_dim, self.head_dim, self.head_dim)
 
     @property
-    def formula(self) -> str:
-        matrix = " x ".join(map(str, self.matrix_shape))
-        return (
-            f"{self.token_shifts} shifts x {self.hidden_size} + {matrix} {self.matrix_dtype().name}"
-        )
+    def columns(self) -> tuple[int, str]:
+        return self.token_shifts, "shifts"
 
 
 class GenericRecurrent(RecurrentState):

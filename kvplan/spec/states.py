@@ -93,9 +93,14 @@ class State(Record):
         return ()
 
     @property
-    def formula(self) -> str:
-        """One entry with this state's numbers: `2 x 8 kv_heads x 128 head_dim`."""
-        return " x ".join(f"{factor.value:,} {factor.symbol}".strip() for factor in self.factors)
+    def detail(self) -> str:
+        """What tells this state from others of its kind in one model, "" where its counts do."""
+        return ""
+
+    @property
+    def period(self) -> int:
+        """Tokens after which entries are added the same way again."""
+        return 1
 
 
 class HeadState(State):
@@ -232,6 +237,14 @@ class CompressedLatent(State):
     def entry_bytes(self, dtypes: CacheDTypes) -> int:
         return dtypes.k.vectors_bytes(1, self.head_dim)
 
+    @property
+    def detail(self) -> str:
+        return f"ratio {self.ratio}" if self.ratio else "window only"
+
+    @property
+    def period(self) -> int:
+        return self.ratio or 1
+
     def entries(self, tokens: int, encoder_tokens: int) -> int:
         compressed = tokens // self.ratio if self.ratio else 0
         return min(tokens, self.window) + compressed
@@ -256,6 +269,14 @@ class Indexer(State):
 
     def entry_bytes(self, dtypes: CacheDTypes) -> int:
         return dtypes.k.vectors_bytes(self.kv_heads, self.head_dim)
+
+    @property
+    def detail(self) -> str:
+        return f"ratio {self.ratio}" if self.ratio > 1 else ""
+
+    @property
+    def period(self) -> int:
+        return self.ratio
 
     def entries(self, tokens: int, encoder_tokens: int) -> int:
         return tokens // self.ratio
@@ -290,7 +311,3 @@ class SharedCache(State):
     @property
     def depends_on_context(self) -> bool:
         return False
-
-    @property
-    def formula(self) -> str:
-        return f"0 (reads {self.reads})"

@@ -12,7 +12,7 @@ from kvplan.plan.explain import explain
 from kvplan.plan.size import size
 from kvplan.report import as_table
 from kvplan.spec.model import ModelSpec
-from kvplan.spec.states import FullAttention
+from kvplan.spec.states import CompressedLatent, FullAttention, Indexer
 
 
 def keeps_nothing() -> LoadedModel:
@@ -38,7 +38,7 @@ per sequence    44.07 MiB
 one more token  4.00 KiB per sequence
 fixed state     67.00 KiB per sequence, whatever the context
 formula         2 x [6 layers x 1,024 tokens x (2 x 4 kv_heads x 128 head_dim x 2 B) + 2 layers x 8,192 tokens x (2 x 4
-kv_heads x 128 head_dim x 2 B) + 1 layer x 68,608 B state]
+                kv_heads x 128 head_dim x 2 B) + 1 layer x 68,608 B state]
 """
     )
 
@@ -116,21 +116,71 @@ layer  kind  keeps    bytes
 
 
 def test_k_and_v_in_different_formats(model):
-    """4 x 128 elements: 544 bytes of K in q8_0 and 288 of V in q4_0."""
+    """4 x 128 elements: 544 bytes of K in q8_0 and 288 of V in q4_0, 4 x 128 x 52/32 together."""
     request = Request(dtype_k="q8_0", dtype_v="q4_0")
     text = as_table.size([size(model, request=request)], to_file=True)
 
     assert "8,192 tokens x 1 sequence, q8_0/q4_0\n" in text
-    assert "8,192 tokens x (832 B for K in q8_0 and V in q4_0)" in text.replace("\n", " ")
+    assert "(4 kv_heads x 128 head_dim x 52/32 B (K 34/32 + V 18/32))" in " ".join(text.split())
 
 
 def test_a_format_with_scales_shows_them_in_the_formula(model):
-    """34 bytes per 32 elements; 4 more bytes per vector."""
+    """34 bytes per 32 elements; 4 more bytes per head."""
     blocks = as_table.size([size(model, dtype="q8_0")], to_file=True)
     heads = as_table.size([size(model, dtype="int8_per_token_head")], to_file=True)
 
     assert "(2 x 4 kv_heads x 128 head_dim x 34/32 B)" in blocks
-    assert "head_dim x 1 B (+ 4 B per vector))" in heads.replace("\n", " ")
+    assert "(2 x 4 kv_heads x 132 B (128 head_dim x 1 B + 4 B per head))" in " ".join(heads.split())
+
+
+def test_one_sequence_is_no_factor(model):
+    """Brackets stand only behind a batch."""
+    one = as_table.size([size(model)], to_file=True)
+
+    assert "formula         6 layers x 1,024 tokens" in one
+    assert "[" not in one
+
+
+def compressed(*states) -> ModelSpec:
+    kinds = {str(number): (state,) for number, state in enumerate(states)}
+    return ModelSpec(name="v4", dtype="bf16", max_context=1000, kinds=kinds, layers=tuple(kinds))
+
+
+def test_entries_that_close_now_and_then_have_an_average():
+    """1,000 is divided by 4: the next token closes nothing; 1,024 B / 4 + 1,024 B / 128 a token."""
+    spec = compressed(
+        CompressedLatent(head_dim=512, window=128),
+        CompressedLatent(head_dim=512, window=128, ratio=4),
+        CompressedLatent(head_dim=512, window=128, ratio=128),
+    )
+    text = as_table.size([size(spec)], to_file=True)
+
+    assert (
+        "one more token  0 B per sequence, on average 264 B: entries close every 4 and 128 tokens\n"
+    ) in text
+    assert size(spec).logical.bytes_per_token == 0  # exact, as the contract has it
+    kinds = re.findall(r"^(compressed_latent.*?)  ", text, re.MULTILINE)
+    assert kinds == [
+        "compressed_latent, window only", "compressed_latent, ratio 4",
+        "compressed_latent, ratio 128",
+    ]  # fmt: skip
+
+
+def test_the_average_of_a_window_that_still_fills():
+    """Below the window each token adds a vector too: 1,024 B + 1,024 B / 4 + 256 B / 4."""
+    spec = compressed(
+        CompressedLatent(head_dim=512, window=128, ratio=4), Indexer(head_dim=128, ratio=4)
+    )
+    text = as_table.size([size(spec, ctx=10)], to_file=True)
+
+    assert (
+        "one more token  1.00 KiB per sequence, on average 1.31 KiB: entries close every 4" in text
+    )
+
+
+def test_a_token_that_always_adds_the_same_has_no_average(model):
+    """It would say the figure twice."""
+    assert "on average" not in as_table.size([size(model)], to_file=True)
 
 
 def test_every_warning_is_said_once(model):
@@ -229,8 +279,8 @@ sliding window: K and V of the last `window` tokens
                6   layers
 x          1,024   tokens held
 x              2   K and V
-x              4   kv_heads key/value heads
-x            128   head_dim elements
+x              4   kv_heads: key/value heads
+x            128   head_dim: elements
 x            2 B   per element
 =     12,582,912   bytes (12.00 MiB)
 
@@ -238,14 +288,14 @@ full attention: K and V of every token
                2   layers
 x          8,192   tokens held
 x              2   K and V
-x              4   kv_heads key/value heads
-x            128   head_dim elements
+x              4   kv_heads: key/value heads
+x            128   head_dim: elements
 x            2 B   per element
 =     33,554,432   bytes (32.00 MiB)
 
 gated delta net: convolution columns of q, k, v and one matrix per value head
                1   layer
-x         68,608   bytes of state: 512 channels x 3 columns + 4 x 64 x 64 float32
+x       68,608 B   of state: 512 channels x 3 columns x 2 B + 4 x 64 x 64 x 4 B
 =         68,608   bytes (67.00 KiB)
 
       46,205,952   bytes of one sequence (44.07 MiB)

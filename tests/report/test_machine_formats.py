@@ -30,6 +30,7 @@ def test_size_as_json_has_the_names_of_the_contract(model):
     assert json.loads(text)["schema"] == "kvplan.size/1"
     assert result["model"] == {
         "name": "hybrid-9b",
+        "asked": "hybrid-9b",
         "hf_id": "maker/Hybrid-9B",
         "attention": "gqa+sliding+hybrid-linear",
         "layers": 9,

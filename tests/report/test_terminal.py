@@ -75,6 +75,20 @@ def test_a_terminal_shows_bold_totals_and_yellow_warnings(model, terminal):
     assert "\x1b[33mwarning: 9,000 tokens" in text
 
 
+@pytest.mark.parametrize("width", [40, 60, 80, 100])
+def test_wrapped_lines_hang_under_their_own_text(model, terminal, width):
+    """A label's column stays empty below it, for formulas and warnings."""
+    terminal(width)
+    lines = plain(as_table.size([size(model, ctx=9000)], to_file=False)).splitlines()
+    formula = next(i for i, line in enumerate(lines) if line.startswith("formula "))
+    warning = next(i for i, line in enumerate(lines) if line.startswith("warning: "))
+
+    assert {line[:16].strip() for line in lines[formula + 1 : warning - 1]} == {""}
+    assert {line[:9].strip() for line in lines[warning + 1 :]} <= {""}
+    assert warning - formula > 2
+    assert all(len(line) > 16 for line in lines[formula + 1 : warning - 1])
+
+
 def test_no_color_means_no_escape_codes_at_all(model, terminal, monkeypatch):
     """Bars stay: they are not colour."""
     terminal(120)

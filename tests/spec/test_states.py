@@ -148,22 +148,6 @@ def test_scales_per_head_count_every_head_of_k_and_of_v():
     assert state.entry_bytes(formats("int8_per_token_head")) == 2112
 
 
-def test_the_formula_of_an_entry_shows_its_factors():
-    """Equal widths are a factor 2, different ones a sum."""
-    equal = FullAttention(kv_heads=8, head_dim=128)
-    unequal = FullAttention(kv_heads=4, head_dim=192, v_head_dim=128)
-
-    assert equal.formula == "2 x 8 kv_heads x 128 head_dim"
-    assert unequal.formula == "4 kv_heads x 320 (head_dim 192 of K + 128 of V)"
-
-
-def test_the_formula_of_a_recurrent_state_shows_columns_and_matrix():
-    """10240 channels x 3 columns beside a matrix per head."""
-    state = Mamba2(conv_kernel=4, num_heads=128, head_dim=64, state_size=128, n_groups=8)
-
-    assert state.formula == "10240 channels x 3 columns + 128 x 64 x 128 float32"
-
-
 @pytest.mark.parametrize(("state", "entry", "entries"), ATTENTION, ids=lambda x: str(x)[:40])
 def test_the_factors_of_an_entry_multiply_to_its_elements(state, entry, entries):
     """2 bytes per element in bf16."""
