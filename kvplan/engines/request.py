@@ -8,7 +8,11 @@ from kvplan.dtypes import CacheDTypes, DType, parse_dtype
 from kvplan.errors import UsageError
 from kvplan.record import Record
 from kvplan.spec.model import ModelSpec
+from kvplan.spec.states import CrossAttention
 from kvplan.units import MAX_COUNT
+
+# The format of what a model without a cache keeps, when nothing names another.
+NO_FORMAT = DType("none", 1, 0, 0, (), "no element is stored")
 
 
 class Request(Record):
@@ -54,17 +58,31 @@ class Request(Record):
 def context_of(spec: ModelSpec, request: Request) -> int:
     """Tokens per sequence: the request's, else the model's maximum.
 
+    A model that keeps the same whatever the context needs neither: then it is one token.
+
     Raises:
-        UsageError: neither says.
+        UsageError: neither says, and something depends on it.
     """
     if request.ctx is not None:
         return request.ctx
     if spec.max_context is None:
+        if same_whatever_the_context(spec, request):
+            return 1
         raise UsageError(
             f"{spec.name} does not say how long its context is",
             hint="give --ctx, or write max_context in the spec",
         )
     return spec.max_context
+
+
+def same_whatever_the_context(spec: ModelSpec, request: Request) -> bool:
+    """Whether nothing that the model keeps depends on the number of tokens."""
+    encoder_known = request.encoder_tokens is not None or spec.encoder_tokens is not None
+    return not any(
+        state.depends_on_context or (isinstance(state, CrossAttention) and not encoder_known)
+        for states in spec.kinds.values()
+        for state in states
+    )
 
 
 def encoder_tokens_of(spec: ModelSpec, request: Request) -> int:
@@ -80,7 +98,8 @@ def model_dtype(spec: ModelSpec) -> DType | None:
 def cache_dtypes(spec: ModelSpec, request: Request) -> CacheDTypes:
     """The formats of K, V and of states that follow the model.
 
-    `auto` is the format the checkpoint declares for its cache, else the model's own.
+    `auto` is the format the checkpoint declares for its cache, else the model's own; a model that
+    keeps nothing needs none.
 
     Raises:
         UsageError: a format is asked for or needed that nothing names.
@@ -95,6 +114,8 @@ def cache_dtypes(spec: ModelSpec, request: Request) -> CacheDTypes:
         if spec.kv_dtype:
             return parse_dtype(spec.kv_dtype, "kv_dtype")
         if model is None:
+            if not any(spec.kinds.values()):
+                return NO_FORMAT
             raise UsageError(
                 f"{spec.name} does not say which format it runs in",
                 hint="give --dtype (bf16, fp16, fp8, ...), or write dtype in the spec",

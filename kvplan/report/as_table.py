@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from kvplan.report.console import open_console, text_of
 from kvplan.report.facts import layer_facts
 from kvplan.report.formula import average_per_token, formula, kind_name
+from kvplan.report.headings import in_format, length
 from kvplan.report.prose import hanging, warnings
 from kvplan.report.tables import Column, print_table
 from kvplan.spec.labels import attention_label
@@ -106,11 +107,11 @@ def _one(console: Console, result: SizeResult, *, layout: bool) -> None:
     layers = format_count(len(spec.layers), "layer")
     if result.request.with_draft and spec.draft_layers:
         layers += f" + {len(spec.draft_layers):,} of drafts"
-    request = f"{format_count(logical.ctx, 'token')} x {format_count(logical.batch, 'sequence')}"
+    request = f"{length(result)} x {format_count(logical.batch, 'sequence')}"
     hanging(
         console,
         f"{result.model.title}: ",
-        f"{attention_label(spec)}, {layers}; {request}, {result.dtype_name}",
+        f"{attention_label(spec)}, {layers}; {request}{in_format(result, ', ')}",
     )
     console.print()
     basis = f"logical: what the model must keep ({logical.bytes:,} bytes)"
@@ -136,6 +137,8 @@ def _one(console: Console, result: SizeResult, *, layout: bool) -> None:
     )
     _line(console, "fixed state", f"{fixed} per sequence, whatever the context")
     _line(console, "formula", formula(logical))
+    if not logical.shares:
+        console.print("\nIt keeps nothing of the past: it reads its whole input at once.")
 
 
 def _mean(logical: LogicalCache) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from kvplan.dtypes import CacheDTypes
 from kvplan.engines.logical import StateShare
 from kvplan.report.formula import parts, state_sum
+from kvplan.report.headings import in_format, length
 from kvplan.report.prose import hanging, warnings
 from kvplan.report.tables import Column, print_table
 from kvplan.spec.labels import attention_label
@@ -24,9 +25,10 @@ def page(console: Console, found: Explanation) -> None:
     """Print the whole page."""
     result = found.size
     spec, logical = result.model.spec, result.logical
-    layers, tokens = format_count(len(spec.layers), "layer"), format_count(logical.ctx, "token")
+    layers = format_count(len(spec.layers), "layer")
     console.print(f"{result.model.title}: {attention_label(spec)}, {layers}", style="bold")
-    console.print(f"\nWhat one sequence of {tokens} keeps, in {result.dtype_name}\n", style="bold")
+    asked = f"What one sequence of {length(result)} keeps{in_format(result, ', in ')}"
+    console.print(f"\n{asked}\n", style="bold")
     for share in logical.shares:
         _product(console, share, logical.dtypes)
     total = logical.bytes_per_sequence

@@ -5,14 +5,18 @@ from __future__ import annotations
 import re
 from types import SimpleNamespace
 
+import pytest
+
 from kvplan.engines.layout import CacheLayout, RankLayout, Tensor
 from kvplan.engines.request import Request
+from kvplan.errors import UsageError
 from kvplan.load import LoadedModel
 from kvplan.plan.explain import explain
 from kvplan.plan.size import size
 from kvplan.report import as_table
 from kvplan.spec.model import ModelSpec
-from kvplan.spec.states import CompressedLatent, FullAttention, Indexer
+from kvplan.spec.recurrent import GenericRecurrent
+from kvplan.spec.states import CompressedLatent, CrossAttention, FullAttention, Indexer
 
 
 def keeps_nothing() -> LoadedModel:
@@ -99,8 +103,45 @@ per sequence    0 B
 one more token  0 B per sequence
 fixed state     0 B per sequence, whatever the context
 formula         0: no layer keeps anything
+
+It keeps nothing of the past: it reads its whole input at once.
 """
     )
+
+
+def test_an_encoder_needs_no_format():
+    """What stores nothing has none, in the table and on the page of `explain`."""
+    spec = keeps_nothing().spec.replaced(dtype=None)
+    text = as_table.size([size(spec)], to_file=True)
+
+    assert text.startswith("void: none, 3 layers; 5 tokens x 1 sequence\n")
+    page = as_table.explain(explain(size(spec)), to_file=True)
+    assert "What one sequence of 5 tokens keeps\n" in page
+
+
+STATE = GenericRecurrent(shape=(4, 8))
+
+
+def test_a_model_that_keeps_the_same_whatever_the_context_needs_no_context():
+    """4 x 8 x 4 B in each of two layers."""
+    spec = ModelSpec(name="rec", dtype="bf16", kinds={"a": (STATE,)}, layers=("a",) * 2)
+    text = as_table.size([size(spec)], to_file=True)
+
+    assert text.startswith("rec: attention-free, 2 layers; any number of tokens x 1 sequence, bf")
+    assert "256 B  logical: what the model must keep (256 bytes)" in text
+    assert as_table.size([size(spec, ctx=7)], to_file=True).startswith(
+        "rec: attention-free, 2 layers; 7 tokens x"
+    )
+
+
+def test_a_context_is_needed_where_something_follows_it():
+    """Attention, or cross attention to an encoder of unknown length."""
+    for state in (FullAttention(kv_heads=1, head_dim=8), CrossAttention(kv_heads=1, head_dim=8)):
+        spec = ModelSpec(name="x", dtype="bf16", kinds={"a": (STATE, state)}, layers=("a",))
+        with pytest.raises(UsageError, match="does not say how long its context is"):
+            size(spec)
+    known = spec.replaced(encoder_tokens=10)
+    assert size(known).logical.bytes == 128 + 10 * 2 * 8 * 2
 
 
 def test_layers_that_keep_nothing():
