@@ -93,9 +93,22 @@ def parse_dtype(text: str, what: str = "--dtype") -> DType:
     if dtype is None:
         raise UsageError(
             f"{what} {text!r} is not a known cache format",
-            hint="one of " + ", ".join(DTYPES) + " (or auto)",
+            hint=f"{near_dtypes(text)} (or auto)",
         )
     return dtype
+
+
+def near_dtypes(text: str) -> str:
+    """A hint for a format that does not exist: what was probably meant, and what there is."""
+    from difflib import get_close_matches
+
+    wanted = text.strip().lower()
+    found = [name for name in DTYPES if wanted and name.startswith(wanted)]
+    if not found:
+        close = get_close_matches(wanted, _BY_SPELLING, n=1, cutoff=0.7)
+        found = [_BY_SPELLING[spelling].name for spelling in close]
+    near = f"did you mean {' or '.join(found)}? " if 0 < len(found) < 3 else ""
+    return f"{near}one of {', '.join(DTYPES)}"
 
 
 class CacheDTypes(NamedTuple):

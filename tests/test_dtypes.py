@@ -137,3 +137,22 @@ def test_an_unknown_format_is_refused_with_the_known_ones(text):
         parse_dtype(text, "--dtype-k")
 
     assert "bfloat16, fp8_e4m3" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("text", "begins"),
+    [
+        ("q8", "did you mean q8_0? one of float32, "),
+        ("Q4", "did you mean q4_1 or q4_0? one of"),
+        ("bf17", "did you mean bfloat16? one of"),
+        ("int8_per", "did you mean int8_per_token_head? one of"),
+        ("", "one of float32, "),
+        ("zzz", "one of float32, "),
+    ],
+)
+def test_the_hint_names_what_was_probably_meant(text, begins):
+    """What begins so, else what is close; always all there are."""
+    with pytest.raises(UsageError) as caught:
+        parse_dtype(text)
+
+    assert caught.value.hint.startswith(begins)

@@ -21,6 +21,7 @@ _ENGINES: dict[str, tuple[str, str]] = {
 }
 
 ENGINE_NAMES = tuple(_ENGINES)
+_GGML = ("llama.cpp", "llama-cpp", "llamacpp", "ollama")  # whose formats are known, not their rules
 LOGICAL = "logical"
 
 
@@ -41,10 +42,10 @@ def find_engine(text: str) -> tuple[Engine, str]:
             f"--engine {text!r} names no version", hint=f"write {name}, or {name}@VERSION"
         )
     if name not in _ENGINES:
-        raise UsageError(
-            f"--engine {text!r} is not an engine kvplan knows",
-            hint="one of " + ", ".join(ENGINE_NAMES),
-        )
+        hint = f"one of {', '.join(ENGINE_NAMES)}"
+        if name in _GGML:
+            hint = f"not yet; --dtype-k q8_0 --dtype-v q4_0 gives its formats as logical; {hint}"
+        raise UsageError(f"--engine {text!r} is not an engine kvplan knows", hint=hint)
     from importlib import import_module
 
     module, class_name = _ENGINES[name]

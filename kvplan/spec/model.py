@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from kvplan.dtypes import find_dtype
+from kvplan.dtypes import find_dtype, near_dtypes
 from kvplan.record import Record, doc
 from kvplan.spec.states import (
     MAX_VALUE,
@@ -110,10 +110,12 @@ class ModelSpec(Record):
         for key in ("dtype", "kv_dtype"):
             value = getattr(self, key)
             if value is not None and find_dtype(value) is None:
-                raise FieldError(key, f"{key} {value!r} is not a known format")
+                raise FieldError(key, f"{key} {value!r} is not a known format", near_dtypes(value))
         for name in self.unsupported_dtypes:
             if find_dtype(name) is None:
-                raise FieldError("unsupported_dtypes", f"{name!r} is not a known format")
+                raise FieldError(
+                    "unsupported_dtypes", f"{name!r} is not a known format", near_dtypes(name)
+                )
         self._check_heads()
         self.shared_sources()
 

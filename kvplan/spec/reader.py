@@ -80,7 +80,7 @@ class _Reader:
         try:
             return ModelSpec(**values)
         except FieldError as error:
-            raise self.error(self.field_path(error.field), error.message) from None
+            raise self.error(self.field_path(error.field), error.message, error.hint) from None
 
     def field_path(self, name: str) -> Path_:
         """The path of a field of the model, `max_context` or `kinds.KIND.FIELD`."""
@@ -96,7 +96,7 @@ class _Reader:
         try:
             return Rope(**self.fields(self.mapping(data, path), vocabulary, path))
         except FieldError as error:
-            raise self.error((*path, error.field), error.message) from None
+            raise self.error((*path, error.field), error.message, error.hint) from None
 
     def kinds(self, data: Mapping[str, Any]) -> dict[str, tuple[State, ...]]:
         if ("kinds" in data) == (PLAIN_KIND in data):
@@ -135,15 +135,17 @@ class _Reader:
             self.only(values, (), path)
             return None
         if not isinstance(kind, str) or kind not in KIND_NAMES:
+            from kvplan.spec.hints import unknown_kind
+
             raise self.error(
                 (*path, "kind"),
                 f"{kind!r} is not a kind of state",
-                self.suggest(kind, (*KIND_NAMES, NOTHING)),
+                unknown_kind(kind, (*KIND_NAMES, NOTHING)),
             )
         try:
             return kind_class(kind)(**self.fields(values, state_words(kind), path))
         except FieldError as error:
-            raise self.error((*path, error.field), error.message) from None
+            raise self.error((*path, error.field), error.message, error.hint) from None
 
     def layers(self, data: Any, path: Path_, kinds: Mapping[str, Any]) -> tuple[str, ...]:
         if isinstance(data, bool) or not isinstance(data, (int, list)):
@@ -162,9 +164,9 @@ class _Reader:
         """The kind names of a list of entries, a name, or a `repeat`; at most `room` of them."""
         if isinstance(data, str):
             if data not in kinds:
-                raise self.error(
-                    path, f"layer kind {data!r} is not defined", self.suggest(data, kinds)
-                )
+                from kvplan.spec.hints import suggest
+
+                raise self.error(path, f"layer kind {data!r} is not defined", suggest(data, kinds))
             if room < 1:
                 raise self.error(path, f"more than {MAX_LAYERS:,} layers")
             return [data]
@@ -199,8 +201,12 @@ class _Reader:
 
     def value(self, value: Any, word: Word, path: Path_) -> Any:
         if not _fits(value, word.type):
+            from kvplan.spec.hints import wrong_value
+
             shown = "nothing" if value is None else repr(value)
-            raise self.error(path, f"{word.name} is {shown}, it must be {word.called}")
+            raise self.error(
+                path, f"{word.name} is {shown}, it must be {word.called}", wrong_value(value, word)
+            )
         return tuple(value) if isinstance(value, list) else value
 
     def mapping(self, data: Any, path: Path_) -> dict[str, Any]:
@@ -213,9 +219,10 @@ class _Reader:
         allowed = tuple(allowed)
         for key in data:
             if key not in allowed:
-                raise self.error(
-                    (*path, key, "?"), f"unknown key {key!r}", self.suggest(key, allowed)
-                )
+                from kvplan.spec.hints import unknown_key
+
+                hint = unknown_key(key, allowed)
+                raise self.error((*path, key, "?"), f"unknown key {key!r}", hint)
 
     def required(self, data: Mapping[str, Any], vocabulary: Iterable[Word], path: Path_) -> None:
         for word in vocabulary:
@@ -223,15 +230,6 @@ class _Reader:
                 raise self.error(
                     path, f"{word.name} is missing", f"write `{word.name}:` ({word.doc})"
                 )
-
-    def suggest(self, given: object, known: Iterable[str]) -> str:
-        from difflib import get_close_matches
-
-        known = tuple(known)
-        close = get_close_matches(str(given), known, n=1)
-        if close:
-            return f"did you mean {close[0]!r}?"
-        return "allowed here: " + ", ".join(known) if known else "nothing else is allowed here"
 
 
 def _fits(value: Any, type_: str) -> bool:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from math import prod
 from typing import ClassVar
 
-from kvplan.dtypes import DTYPES, CacheDTypes, DType, find_dtype
+from kvplan.dtypes import DTYPES, CacheDTypes, DType, find_dtype, near_dtypes
 from kvplan.record import doc
 from kvplan.spec.states import MAX_VALUE, FieldError, State
 
@@ -24,7 +24,7 @@ def _format(field_name: str, name: str | None, otherwise: DType) -> DType:
         return otherwise
     dtype = find_dtype(name)
     if dtype is None:
-        raise FieldError(field_name, f"{name!r} is not a known format")
+        raise FieldError(field_name, f"{name!r} is not a known format", near_dtypes(name))
     return dtype
 
 

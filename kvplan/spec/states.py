@@ -40,8 +40,8 @@ class Factor(NamedTuple):
 class FieldError(SpecError):
     """A value that its field cannot take; the reader adds the place it stands."""
 
-    def __init__(self, field_name: str, message: str) -> None:
-        super().__init__(message)
+    def __init__(self, field_name: str, message: str, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
         self.field = field_name
 
 
