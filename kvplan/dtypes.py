@@ -76,6 +76,7 @@ _TABLE = (
 
 DTYPES: dict[str, DType] = {dtype.name: dtype for dtype in _TABLE}
 _BY_SPELLING = {spelling: dtype for dtype in _TABLE for spelling in (dtype.name, *dtype.aliases)}
+SPELLINGS = tuple(_BY_SPELLING)
 
 
 def find_dtype(text: str) -> DType | None:

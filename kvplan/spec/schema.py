@@ -1,4 +1,8 @@
-"""The JSON Schema of a spec (draft 2020-12), made from the same words that the reader checks."""
+"""The JSON Schema of a spec (draft 2020-12), made from the same words that the reader checks.
+
+Choices are written as conditions (`if` its kind is this, `then` that), not as alternatives: an
+editor then shows the one thing that is wrong, not what is wrong with each of twenty kinds.
+"""
 
 from __future__ import annotations
 
@@ -37,10 +41,9 @@ def spec_schema() -> dict[str, Any]:
         },
         "layers": {
             "description": "a number of equal layers, or the kinds in order",
-            "anyOf": [
-                {"type": "integer", "minimum": 1, "maximum": MAX_LAYERS},
-                {"$ref": "#/$defs/run"},
-            ],
+            **_either(
+                {"type": "integer", "minimum": 1, "maximum": MAX_LAYERS}, {"$ref": "#/$defs/run"}
+            ),
         },
         "draft_layers": {
             "$ref": "#/$defs/run",
@@ -49,7 +52,6 @@ def spec_schema() -> dict[str, Any]:
     }
     top["required"] = [*top["required"], "layers"]
     top["oneOf"] = [{"required": [PLAIN_KIND]}, {"required": ["kinds"]}]
-    states = [_state(kind) for kind in KIND_NAMES]
     nothing = {
         "type": "object",
         "properties": {"kind": {"const": NOTHING}},
@@ -63,41 +65,67 @@ def spec_schema() -> dict[str, Any]:
         **top,
         "$defs": {
             "rope": _object({word.name: word for word in words(Rope)}, "rotary scaling"),
-            "state": {"oneOf": [*states, nothing]},
-            "plain_state": {"oneOf": [_state("full", needs_kind=False), *states[1:], nothing]},
+            "state": _by_kind(needs_kind=True),
+            "plain_state": _by_kind(needs_kind=False),
+            **{_def(kind): _state(kind) for kind in KIND_NAMES},
+            _def(NOTHING): nothing,
             "run": {"type": "array", "minItems": 1, "items": {"$ref": "#/$defs/layer"}},
             "layer": _LAYER,
         },
     }
 
 
-_LAYER: Mapping[str, Any] = {
-    "anyOf": [
-        {"type": "string", "description": "the name of a kind"},
-        {
-            "type": "object",
-            "properties": {
-                "repeat": {"type": "integer", "minimum": 1, "maximum": MAX_LAYERS},
-                "of": {"anyOf": [{"type": "string"}, {"$ref": "#/$defs/run"}]},
-            },
-            "required": ["repeat", "of"],
-            "additionalProperties": False,
-            "description": "the same layers several times in a row",
+def _either(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
+    """The first schema for a value of its type, else the second."""
+    return {"if": {"type": first["type"]}, "then": first, "else": second}
+
+
+_LAYER: Mapping[str, Any] = _either(
+    {"type": "string", "description": "the name of a kind"},
+    {
+        "type": "object",
+        "properties": {
+            "repeat": {"type": "integer", "minimum": 1, "maximum": MAX_LAYERS},
+            "of": _either({"type": "string"}, {"$ref": "#/$defs/run"}),
         },
-    ]
-}
+        "required": ["repeat", "of"],
+        "additionalProperties": False,
+        "description": "the same layers several times in a row",
+    },
+)
 
 
 def _one_or_more(name: str) -> dict[str, Any]:
     one = {"$ref": f"#/$defs/{name}"}
-    return {"anyOf": [one, {"type": "array", "minItems": 1, "items": one}]}
+    return _either({"type": "array", "minItems": 1, "items": one}, one)
 
 
-def _state(kind: str, *, needs_kind: bool = True) -> dict[str, Any]:
+def _by_kind(*, needs_kind: bool) -> dict[str, Any]:
+    """A state of any kind; without a kind it is full attention, where it needs none."""
+    kinds = (*KIND_NAMES, NOTHING)
+    described = {kind: kind_class(kind).summary for kind in KIND_NAMES}
+    conditions = []
+    for kind in kinds:
+        is_kind: dict[str, Any] = {"properties": {"kind": {"const": kind}}}
+        if needs_kind or kind != "full":
+            is_kind["required"] = ["kind"]
+        conditions.append({"if": is_kind, "then": {"$ref": f"#/$defs/{_def(kind)}"}})
+    said = "; ".join(f"{kind}: {text}" for kind, text in described.items())
+    return {
+        "type": "object",
+        "properties": {"kind": {"enum": list(kinds), "description": said}},
+        **({"required": ["kind"]} if needs_kind else {}),
+        "allOf": conditions,
+    }
+
+
+def _def(kind: str) -> str:
+    return f"state_{kind}"
+
+
+def _state(kind: str) -> dict[str, Any]:
     schema = _object(state_words(kind), kind_class(kind).summary)
     schema["properties"] = {"kind": {"const": kind}, **schema["properties"]}
-    if needs_kind:
-        schema["required"] = ["kind", *schema["required"]]
     return schema
 
 

@@ -8,6 +8,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any, NamedTuple
 
+from kvplan.dtypes import SPELLINGS
 from kvplan.record import MISSING, Record
 from kvplan.spec.model import ModelSpec
 from kvplan.spec.states import MAX_VALUE, State
@@ -57,6 +58,9 @@ _TYPES: dict[str, tuple[Any, str]] = {
     ),
 }
 
+# Keys that name an element format, or several.
+_FORMATS = ("dtype", "kv_dtype", "conv_dtype", "unsupported_dtypes")
+
 
 class Word(NamedTuple):
     """One key of a spec: its name, type, whether it must be there, and its description."""
@@ -69,7 +73,12 @@ class Word(NamedTuple):
     @property
     def schema(self) -> dict[str, Any]:
         """The key's JSON Schema."""
-        return {**_TYPES[self.type][0], "description": self.doc}
+        schema = {**_TYPES[self.type][0], "description": self.doc}
+        if self.name in _FORMATS and self.type == "str":
+            schema["enum"] = list(SPELLINGS)
+        elif self.name in _FORMATS:
+            schema["propertyNames"] = {"enum": list(SPELLINGS)}
+        return schema
 
     @property
     def called(self) -> str:

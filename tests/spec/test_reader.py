@@ -311,7 +311,7 @@ WRONG = [
     ),
     (
         HEAD + "layers: 1\nattention: {kind: sliding, sliding_window: 8}\n",
-        "3:27",
+        "3:28",
         "unknown key 'sliding_window'",
         "did you mean 'window'?",
     ),

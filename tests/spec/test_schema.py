@@ -115,15 +115,70 @@ def test_invalid_specs(validator, data):
     assert not validator.is_valid(data)
 
 
+@pytest.mark.parametrize(
+    ("data", "path", "message"),
+    [
+        (
+            {**PLAIN, "attention": {"kind": "slidng", **FULL}},
+            "attention.kind",
+            "'slidng' is not one",
+        ),
+        (
+            {"name": "x", "layers": 3, "kinds": {"a": {"kind": "slidng", **FULL}}},
+            "kinds.a.kind",
+            "'slidng' is not one of ['full', ",
+        ),
+        (
+            {"name": "x", "layers": 3, "kinds": {"a": [{"kind": "mla"}]}},
+            "kinds.a.0.kind",
+            "'mla' is not one of ['full', ",
+        ),
+        (
+            {**PLAIN, "attention": {"kind": "sliding", **FULL}},
+            "attention",
+            "'window' is a required",
+        ),
+        ({**PLAIN, "attention": {**FULL, "window": 5}}, "attention", "'window' was unexpected"),
+        ({**PLAIN, "layers": [{"repeat": 0, "of": "a"}]}, "layers.0.repeat", "0 is less than"),
+        ({**PLAIN, "dtype": "bf17"}, "dtype", "'bf17' is not one of ['float32', "),
+        ({**PLAIN, "kv_dtype": "fp7"}, "kv_dtype", "'fp7' is not one of"),
+        (
+            {**PLAIN, "unsupported_dtypes": {"fp17": "why"}},
+            "unsupported_dtypes",
+            "'fp17' is not one",
+        ),
+    ],
+)
+def test_one_mistake_is_one_error(validator, data, path, message):
+    """At its place, without what is wrong with every other kind."""
+    (error,) = validator.iter_errors(data)
+
+    assert not error.context
+    assert ".".join(map(str, error.absolute_path)) == path
+    assert message in error.message
+
+
+def test_an_editor_can_complete_formats_and_kinds():
+    """Every spelling that the reader takes in lower case; every kind."""
+    schema = spec_schema()
+    for key in ("dtype", "kv_dtype"):
+        assert {"bfloat16", "bf16", "fp8", "q8_0"} <= set(schema["properties"][key]["enum"])
+    assert schema["$defs"]["state"]["properties"]["kind"]["enum"] == [*KIND_NAMES, "none"]
+    assert "fp32" in schema["$defs"]["state_mamba2"]["properties"]["dtype"]["enum"]
+
+
 def test_every_kind_and_every_word_has_a_description():
     """That is what an editor shows."""
     schema = spec_schema()
-    states = schema["$defs"]["state"]["oneOf"]
-    described = {state["properties"]["kind"]["const"]: state["description"] for state in states}
+    states = {
+        name.removeprefix("state_"): state
+        for name, state in schema["$defs"].items()
+        if name.startswith("state_")
+    }
 
-    assert set(described) == {*KIND_NAMES, "none"}
-    assert described["full"] == kind_class("full").summary
-    for owner in (schema, schema["$defs"]["rope"], *states):
+    assert set(states) == {*KIND_NAMES, "none"}
+    assert states["full"]["description"] == kind_class("full").summary
+    for owner in (schema, schema["$defs"]["rope"], *states.values()):
         for name, word in owner["properties"].items():
             assert name == "kind" or word.get("description") or "$ref" in word, name
 
