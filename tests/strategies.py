@@ -86,6 +86,7 @@ def specs(draw: st.DrawFn, state_kinds: st.SearchStrategy = kinds, text=texts) -
     """A model of up to four kinds of layer in any order."""
     labels = draw(st.lists(text, min_size=1, max_size=4, unique=True))
     layers = draw(st.lists(st.sampled_from(labels), min_size=1, max_size=24).map(tuple))
+    draft = draw(st.just(()) | st.lists(st.sampled_from(labels), max_size=3).map(tuple))
     return ModelSpec(
         name=draw(names),
         hf_ids=tuple(draw(st.lists(text, max_size=2))),
@@ -107,7 +108,7 @@ def specs(draw: st.DrawFn, state_kinds: st.SearchStrategy = kinds, text=texts) -
         unsupported_dtypes=draw(st.dictionaries(st.sampled_from(["fp16", "fp8"]), text)),
         source=draw(maybe(text)),
         notes=draw(maybe(text)),
-        kinds={label: draw(state_kinds) for label in labels},
+        kinds={label: draw(state_kinds) for label in labels if label in {*layers, *draft}},
         layers=layers,
-        draft_layers=draw(st.just(()) | st.lists(st.sampled_from(labels), max_size=3).map(tuple)),
+        draft_layers=draft,
     )

@@ -9,18 +9,20 @@ from kvplan.cli.options import NETWORK, OUTPUT, Argument, Command, Values
 
 def run(values: Values) -> int:
     """Write the spec of a config.json, params.json or GGUF file, or of a folder with one."""
+    from kvplan.importers.folder import config_of
     from kvplan.load import import_model
     from kvplan.report.write import deliver
     from kvplan.spec.labels import attention_label
     from kvplan.spec.writer import write_spec
 
     found, place = import_model(values["path"], allow_network=values["allow_network"])
+    place = config_of(place)  # which the lines' origins then need not repeat
     header = [f"{attention_label(found.spec)}, imported by kvplan from {place}"]
     header += [f"{warning.id}: {warning.message}" for warning in found.warnings]
     for warning in found.warnings:
         print(f"warning: {warning.message} [{warning.id}]", file=sys.stderr)
     return deliver(
-        write_spec(found.spec, comments=found.comments(), header=header), values["output"]
+        write_spec(found.spec, comments=found.comments(place), header=header), values["output"]
     )
 
 

@@ -21,6 +21,12 @@ def has_config(folder: str) -> bool:
     return any(os.path.isfile(os.path.join(folder, name)) for name in CONFIG_NAMES)
 
 
+def config_of(place: str) -> str:
+    """The config file of a folder, the file itself for a file."""
+    paths = (os.path.join(place, name) for name in CONFIG_NAMES)
+    return next((path for path in paths if os.path.isfile(path)), place)
+
+
 def gguf_models(folder: str) -> list[str]:
     """The names of a folder's GGUF models, the first part standing for a split one."""
     try:

@@ -6,12 +6,20 @@ can show warnings and `kvplan import` can write each line of a spec with its ori
 
 from __future__ import annotations
 
+import os
+import re
 from typing import Any, NamedTuple
 
 from kvplan.notice import Notice
 from kvplan.spec.model import ModelSpec
 
 Warning_ = Notice  # the name under which importers call it
+
+
+def _without(origin: str, place: str) -> str:
+    """`line 12 key` for `config.json:12:3 key`, of the file at `place`."""
+    name = re.escape(os.path.basename(place))
+    return re.sub(rf"(?<![\w./-]){name}:(\d+):\d+", r"line \1", origin) if name else origin
 
 
 class Fact(NamedTuple):
@@ -42,13 +50,18 @@ class Imported(NamedTuple):
     facts: tuple[Fact, ...] = ()
     warnings: tuple[Notice, ...] = ()
 
-    def comments(self) -> dict[str, str]:
-        """Origins by field, as the comments that `write_spec` puts behind its lines."""
+    def comments(self, place: str = "") -> dict[str, str]:
+        """Origins by field, as the comments that `write_spec` puts behind its lines.
+
+        Args:
+            place: the file that the reader knows about; of its origins only the line is named.
+        """
         found: dict[str, list[str]] = {}
         for fact in self.facts:
             origins = found.setdefault(fact.field, [])
-            if fact.origin not in origins:
-                origins.append(fact.origin)
+            origin = _without(fact.origin, place)
+            if origin not in origins:
+                origins.append(origin)
         return {field: "; ".join(origins) for field, origins in found.items()}
 
     def named(self, hf_id: str) -> Imported:

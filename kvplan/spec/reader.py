@@ -78,9 +78,22 @@ class _Reader:
                 data["draft_layers"], ("draft_layers",), values["kinds"]
             )
         try:
-            return ModelSpec(**values)
+            spec = ModelSpec(**values)
         except FieldError as error:
             raise self.error(self.field_path(error.field), error.message, error.hint) from None
+        self.all_used(spec)
+        return spec
+
+    def all_used(self, spec: ModelSpec) -> None:
+        """A kind that no layer is of was misspelt, there or in the layers."""
+        used = {*spec.layers, *spec.draft_layers}
+        for name in spec.kinds:
+            if name not in used:
+                raise self.error(
+                    ("kinds", name, "?"),
+                    f"no layer is of kind {name!r}",
+                    "list it under layers, or take it out",
+                )
 
     def field_path(self, name: str) -> Path_:
         """The path of a field of the model, `max_context` or `kinds.KIND.FIELD`."""

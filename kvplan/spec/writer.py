@@ -49,7 +49,10 @@ def write_spec(
         put(f"attention: {_states(states, default='full')}", "attention")
     else:
         put("kinds:", "kinds")
+        used = {*spec.layers, *spec.draft_layers}
         for name, states in spec.kinds.items():
+            if name not in used:
+                continue  # the reader takes one for a slip
             put(f"  {_scalar(name)}: {_states(states)}", f"kinds.{name}")
         put("layers:", "layers")
         lines += [f"  - {_flow(entry)}" for entry in compress(spec.layers)]

@@ -64,16 +64,16 @@ def line(text: str, key: str) -> str:
 
 
 def test_lines_with_origins(config: Path, capsys: Any, tmp_path: Path) -> None:
-    """Every line says which key, at which place, or which rule it comes from."""
+    """Every line says which key, at which line of the file on top, or which rule it comes from."""
     text, err = run(capsys, str(config))
     assert err == ""
     assert text.splitlines()[0] == f"# gqa, imported by kvplan from {config}"
     # Line 1 "{", 2 to 4 architectures, 5 model_type, 6 hidden_size, 7 layers, 8 heads, ...
-    assert "# config.json:7:3 num_hidden_layers" in line(text, "layers")
-    assert "# config.json:10:3 max_position_embeddings" in line(text, "max_context")
-    assert "config.json:9:3 num_key_value_heads" in line(text, "attention")
+    assert "# line 7 num_hidden_layers" in line(text, "layers")
+    assert "# line 10 max_position_embeddings" in line(text, "max_context")
+    assert "line 9 num_key_value_heads" in line(text, "attention")
     assert "derived: hidden_size 4096 / 32 heads" in line(text, "attention")
-    assert "# config.json:11:3 torch_dtype" in line(text, "dtype")
+    assert "# line 11 torch_dtype" in line(text, "dtype")
     spec = back(text, tmp_path)
     assert spec == load_model(str(config)).spec
     assert (len(spec.layers), spec.max_context, spec.name) == (32, 8192, "some-llama")
@@ -91,10 +91,20 @@ def test_class_defaults_are_named(tmp_path: Path, capsys: Any) -> None:
 
 
 def test_folder_and_file_agree(config: Path, capsys: Any) -> None:
-    """A folder gives the same lines as the config in it, but for the place named on top."""
+    """A folder gives the same lines as the config in it."""
     by_file, _ = run(capsys, str(config))
     by_folder, _ = run(capsys, str(config.parent))
-    assert by_file.splitlines()[1:] == by_folder.splitlines()[1:]
+    assert by_file == by_folder
+
+
+def test_another_files_origins_keep_its_name(tmp_path: Path, capsys: Any) -> None:
+    """Only the file on top needs no name: the cache's format stands in a file beside it."""
+    (tmp_path / "config.json").write_text(json.dumps(llama(), indent=2))
+    quantisation = {"quantization": {"quant_algo": "NVFP4", "kv_cache_quant_algo": "FP8"}}
+    (tmp_path / "hf_quant_config.json").write_text(json.dumps(quantisation, indent=2))
+    text, _ = run(capsys, str(tmp_path))
+    assert "# hf_quant_config.json " in line(text, "kv_dtype")
+    assert " config.json:" not in text
 
 
 def test_gguf(tmp_path: Path, capsys: Any) -> None:

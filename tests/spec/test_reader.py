@@ -267,6 +267,12 @@ WRONG = [
         "dtype 'bf17' is not a known format",
         "did you mean bfloat16? one of float32, float16, bfloat16, ",
     ),
+    (
+        HEAD + "kinds:\n  a: {kind: none}\n  locl: {kind: none}\nlayers: [a]\n",
+        "4:3",
+        "no layer is of kind 'locl'",
+        "list it under layers, or take it out",
+    ),
     # what other files call it
     (
         HEAD + "max_context: 32k\nlayers: 1\nattention: {kind: none}\n",

@@ -137,3 +137,11 @@ def test_what_a_terminal_would_obey_is_escaped(text):
     )
 
     assert text not in write_spec(spec)
+
+
+def test_a_kind_that_no_layer_is_of_is_not_written():
+    """The reader takes one for a slip."""
+    spec = PLAIN.replaced(kinds={**PLAIN.kinds, "other": ()})
+
+    assert "other" not in write_spec(spec)
+    assert read(write_spec(spec)).layers == spec.layers
