@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kvplan.plan.fit import CONTEXT, ENGINE, FLAG
+from kvplan.report.prose import hanging, warnings
 from kvplan.report.provenance import print_defaults
 from kvplan.spec.labels import attention_label
 from kvplan.units import format_bytes, format_count
@@ -24,10 +25,9 @@ def page(console: Console, found: Fit) -> None:
     spec, logical, plan = found.model.spec, found.logical, found.plan
     basis = f"{plan.engine} {plan.version}" if plan else "logical"
     sequences = format_count(logical.batch, "sequence")
-    console.print(
-        f"{spec.name}: {attention_label(spec)}; {format_count(logical.ctx, 'token')} x {sequences},"
-        f" {logical.dtypes.name}, basis {basis}\n"
-    )
+    asked = f"{format_count(logical.ctx, 'token')} x {sequences}, {logical.dtypes.name}"
+    hanging(console, f"{found.model.title}: ", f"{attention_label(spec)}; {asked}, basis {basis}")
+    console.print()
     verdict = "fits" if found.fits else "does not fit"
     console.print(verdict, style="bold green" if found.fits else "bold red")
     _line(console, "needed", _needed(found))
@@ -37,7 +37,7 @@ def page(console: Console, found: Fit) -> None:
     _line(console, "available", f"{_size(found.available_bytes)}{whose}{_spare(found)}")
     if plan is not None and plan.refusal:
         console.print()
-        console.print(f"{plan.engine} says: {plan.refusal}", style="red")
+        hanging(console, f"{plan.engine} says: ", plan.refusal, style="red")
     console.print()
     batch = "any number" if found.max_batch_at_ctx is None else f"{found.max_batch_at_ctx:,}"
     _line(console, "sequences", f"{batch} of {format_count(logical.ctx, 'token')}")
@@ -45,8 +45,7 @@ def page(console: Console, found: Fit) -> None:
     _line(console, "devices", _devices(found))
     if plan is not None:
         _plan(console, plan)
-    for warning in found.warnings:
-        console.print(f"\nwarning: {warning.message} [{warning.id}]", style="yellow")
+    warnings(console, found.warnings)
 
 
 def _needed(found: Fit) -> str:
@@ -114,12 +113,12 @@ def _plan(console: Console, plan: CacheLayout) -> None:
     for label, text in lines:
         _line(console, label, text)
     for reason in plan.reasons:
-        console.print(f"  {reason}")
+        hanging(console, "  ", reason)
     print_defaults(console, plan)
 
 
 def _line(console: Console, label: str, text: str) -> None:
-    console.print(f"{label:<14}{text}")
+    hanging(console, f"{label:<14}", text)
 
 
 def _size(count: int) -> str:

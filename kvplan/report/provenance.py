@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kvplan.report.prose import hanging
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -18,7 +20,7 @@ def print_defaults(console: Console, layout: CacheLayout) -> None:
     if items:
         console.print("\ndefaults it applied", style="bold")
     for item in items:
-        console.print(f"  {item.option} = {item.value}  ({item.origin})")
+        hanging(console, f"  {item.option} = {item.value}  ", f"({item.origin})")
 
 
 def defaults_line(layout: CacheLayout) -> str:
