@@ -59,7 +59,7 @@ def run(command: str) -> str:
 def agrees(output: str, real: str) -> bool:
     """Whether a page's output is the real one, `...` lines standing for any lines."""
     parts = [re.escape(part) for part in re.split(r"^\.\.\.$\n?", output, flags=re.MULTILINE)]
-    return re.fullmatch(r"(?:.*\n?)*?".join(parts), real) is not None
+    return re.fullmatch("(?s:.*?)".join(parts), real) is not None
 
 
 def update(page: Path) -> None:
