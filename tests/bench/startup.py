@@ -27,7 +27,9 @@ def cpu_seconds(command: list[str]) -> float:
 
 def peak_mib(command: list[str]) -> float:
     """Peak resident memory of one run."""
-    code = "import resource, subprocess, sys; subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL)"
+    code = (
+        "import resource, subprocess, sys; subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL)"
+    )
     code += "; print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
     shown = subprocess.run([sys.executable, "-c", code, *command], capture_output=True, check=True)
     return int(shown.stdout) / 1024
