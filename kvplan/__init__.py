@@ -4,6 +4,10 @@
     >>> size("llama3-8b", ctx=131072, batch=32).logical.bytes
     549755813888
 
+    >>> from kvplan import Request, fit
+    >>> fit(load_model("llama3-8b"), Request(batch=32), 40 * 2**30).max_batch_at_ctx
+    40
+
 Public names are loaded when first used, so that `import kvplan` costs nothing.
 """
 
@@ -15,27 +19,32 @@ if TYPE_CHECKING:
     from kvplan.engines.request import Request
     from kvplan.errors import KvplanError
     from kvplan.load import LoadedModel, load_model
+    from kvplan.plan.fit import Fit, fit
     from kvplan.plan.size import SizeResult, size
     from kvplan.spec.model import ModelSpec
 
 __version__ = "0.1.0"
 
 _HOMES = {
+    "Fit": "kvplan.plan.fit",
     "KvplanError": "kvplan.errors",
     "LoadedModel": "kvplan.load",
     "ModelSpec": "kvplan.spec.model",
     "Request": "kvplan.engines.request",
     "SizeResult": "kvplan.plan.size",
+    "fit": "kvplan.plan.fit",
     "load_model": "kvplan.load",
     "size": "kvplan.plan.size",
 }
 
 __all__ = [
+    "Fit",
     "KvplanError",
     "LoadedModel",
     "ModelSpec",
     "Request",
     "SizeResult",
+    "fit",
     "load_model",
     "size",
 ]
