@@ -7,7 +7,7 @@ Costs never fall when batch or context grow, so each inverse is exact: one more 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from kvplan.engines import LOGICAL, find_engine, is_logical
@@ -22,6 +22,8 @@ from kvplan.spec.model import ModelSpec
 from kvplan.units import MAX_COUNT
 
 MAX_DEVICES = 1024
+
+Enough = Callable[[Request], bool]
 
 # What keeps the context from growing.
 MEMORY = "available_bytes"
@@ -87,10 +89,15 @@ def fit(
     logical = logical_cache(spec, request)
     asked = request.replaced(ctx=logical.ctx)
     needed = cost.bytes(asked)
+    enough_for_it = needed is not None and needed <= available_bytes
+    starts = own.get("fits", True) and (plan is None or plan.refusal is None)
 
     def enough(changed: Request) -> bool:
         amount = cost.bytes(changed)
-        return amount is not None and amount <= available_bytes
+        if amount is None or amount > available_bytes:
+            return False
+        # Where memory would do and the engine still refuses, it is asked each time.
+        return starts or not enough_for_it or cost.starts(changed, available_bytes)
 
     # An engine whose cost is more than its layout at one moment brings its own inverses.
     if "max_batch_at_ctx" in own:
@@ -100,18 +107,17 @@ def fit(
         max_ctx = _bounded(lambda tokens: enough(asked.replaced(ctx=tokens)), spec.max_context)
     if spec.max_context is not None:
         max_ctx = spec.max_context if max_ctx is None else min(max_ctx, spec.max_context)
-    fits = needed is not None and needed <= available_bytes and own.get("fits", True)
     found = Fit(
         model=model,
         request=asked,
         logical=logical,
         available_bytes=available_bytes,
         needed_bytes=needed,
-        fits=fits and (plan is None or plan.refusal is None),
+        fits=enough_for_it and starts,
         binding_limit=None,
         max_batch_at_ctx=max_batch,
         max_ctx_at_batch=max_ctx,
-        min_devices=next(cost.devices(asked, available_bytes), None),
+        min_devices=cost.devices(asked, available_bytes, enough),
         plan=plan,
         warnings=notices_of(model, asked, logical, plan, specs),
     )
@@ -154,8 +160,11 @@ class _LogicalCost:
     def plan(self, request: Request, available_bytes: int) -> CacheLayout | None:
         return None
 
-    def devices(self, request: Request, available_bytes: int) -> Iterator[int]:
-        yield max(-(-logical_cache(self.spec, request).bytes // available_bytes), 1)
+    def starts(self, request: Request, available_bytes: int) -> bool:
+        return True
+
+    def devices(self, request: Request, available_bytes: int, enough: Enough) -> int | None:
+        return max(-(-logical_cache(self.spec, request).bytes // available_bytes), 1)
 
 
 class _EngineCost:
@@ -172,15 +181,19 @@ class _EngineCost:
         layout = self.engine.layout(self.spec, request, self.version)
         return layout.peak_bytes if layout.refusal is None else None
 
-    def plan(self, request: Request, available_bytes: int) -> CacheLayout | None:
+    def plan(self, request: Request, available_bytes: int) -> CacheLayout:
         return self.engine.fit(self.spec, request, self.version, available_bytes)
 
-    def devices(self, request: Request, available_bytes: int) -> Iterator[int]:
-        """Tensor parallel sizes that divide the heads, smallest first, that hold the request."""
+    def starts(self, request: Request, available_bytes: int) -> bool:
+        plan = self.plan(request, available_bytes)
+        return plan.refusal is None and bool(plan.figures.get("fits", True))
+
+    def devices(self, request: Request, available_bytes: int, enough: Enough) -> int | None:
+        """The smallest tensor parallel size that divides the heads and holds the request."""
         heads = self.spec.heads
         for tp in range(1, MAX_DEVICES + 1) if heads else (1,):
             if heads is not None and heads % tp:
                 continue
-            needed = self.bytes(request.replaced(tp=tp))
-            if needed is not None and needed <= available_bytes:
-                yield tp * request.pp
+            if enough(request.replaced(tp=tp)):
+                return tp * request.pp
+        return None

@@ -89,6 +89,19 @@ def test_what_binds() -> None:
     assert (refused.needed_bytes, refused.fits) == (None, False)
 
 
+def test_an_engine_that_does_not_start_serves_nobody() -> None:
+    """4,096 tokens are 514 MiB and there are 600, but the flag asks for 8,192: 1 GiB on 2 ranks."""
+    options = {"max_model_len": "8192"}
+    found = asked(600 * MIB, "vllm", ctx=4096, options=options)
+    assert found.needed_bytes == 514 * MIB
+    assert (found.fits, found.max_batch_at_ctx, found.max_ctx_at_batch) == (False, 0, 0)
+    assert (found.binding_limit, found.min_devices) == ("available_bytes", 2)
+    paged = {"cache_implementation": "paged", "max_memory_percent": "0.5"}
+    sized = asked(GIB, "transformers", ctx=4096, options=paged)
+    assert (sized.fits, sized.max_batch_at_ctx) == (False, 0)
+    assert sized.min_devices is None or sized.min_devices > 1
+
+
 def test_a_refused_cache_of_transformers_has_no_inverses() -> None:
     """Sliding layers are not quantised; a prefill is no obstacle to saying so."""
     options = {"cache_implementation": "quantized", "prefill": "300"}
