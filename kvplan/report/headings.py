@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kvplan.engines.request import NO_FORMAT
 from kvplan.units import format_count
 
 if TYPE_CHECKING:
     from kvplan.plan.size import SizeResult
-
-NO_FORMAT = "none"  # `kvplan.engines.request.NO_FORMAT`
 
 
 def length(result: SizeResult) -> str:
@@ -25,4 +24,4 @@ def length(result: SizeResult) -> str:
 
 def in_format(result: SizeResult, before: str) -> str:
     """`, bfloat16`, with what stands before the name; "" where no format stores anything."""
-    return "" if result.dtype_name == NO_FORMAT else f"{before}{result.dtype_name}"
+    return "" if result.dtype_name == NO_FORMAT.name else f"{before}{result.dtype_name}"

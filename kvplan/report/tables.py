@@ -73,13 +73,17 @@ def print_table(
         kept = list(range(len(columns)))
         room = max(room, _least(widths, kept))
     given = _spread([widths[i] for i in kept], room)
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, GAP, 0, 0))
-    for i, width in zip(kept, given, strict=True):
+    # Gaps are columns: what rich adds as padding behind the last one differs by its version.
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=0)
+    for place, (i, width) in enumerate(zip(kept, given, strict=True)):
         column = columns[i]
+        if place:
+            table.add_column(width=GAP)
         table.add_column(column.heading, justify=column.justify, overflow="fold", width=width)
     for number, row in enumerate(rows):
         cells = [*row, bar(bars[number], given[-1] or 0)] if bars is not None else row
-        table.add_row(*(cells[i] for i in kept))
+        first, *others = (cells[i] for i in kept)
+        table.add_row(first, *(text for cell in others for text in ("", cell)))
     before, console.width = console.width, room
     console.print(table)
     console.width = before
