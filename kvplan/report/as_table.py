@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from kvplan.report.console import open_console, text_of
 from kvplan.report.facts import layer_facts
 from kvplan.report.formula import average_per_token, formula, kind_name
-from kvplan.report.headings import in_format, length
+from kvplan.report.headings import asked
 from kvplan.report.prose import hanging, warnings
 from kvplan.report.tables import Column, print_table
 from kvplan.spec.labels import attention_label
@@ -107,11 +107,10 @@ def _one(console: Console, result: SizeResult, *, layout: bool) -> None:
     layers = format_count(len(spec.layers), "layer")
     if result.request.with_draft and spec.draft_layers:
         layers += f" + {len(spec.draft_layers):,} of drafts"
-    request = f"{length(result)} x {format_count(logical.batch, 'sequence')}"
     hanging(
         console,
         f"{result.model.title}: ",
-        f"{attention_label(spec)}, {layers}; {request}{in_format(result, ', ')}",
+        f"{attention_label(spec)}, {layers}; {asked(spec, logical)}",
     )
     console.print()
     basis = f"logical: what the model must keep ({logical.bytes:,} bytes)"

@@ -27,8 +27,8 @@ def page(console: Console, found: Explanation) -> None:
     spec, logical = result.model.spec, result.logical
     layers = format_count(len(spec.layers), "layer")
     console.print(f"{result.model.title}: {attention_label(spec)}, {layers}", style="bold")
-    asked = f"What one sequence of {length(result)} keeps{in_format(result, ', in ')}"
-    console.print(f"\n{asked}\n", style="bold")
+    what = f"one sequence of {length(spec, logical)} keeps{in_format(logical, ', in ')}"
+    console.print(f"\nWhat {what}\n", style="bold")
     for share in logical.shares:
         _product(console, share, logical.dtypes)
     total = logical.bytes_per_sequence

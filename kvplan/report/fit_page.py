@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kvplan.plan.fit import CONTEXT, ENGINE, FLAG
+from kvplan.report.headings import asked, length
 from kvplan.report.prose import hanging, warnings
 from kvplan.report.provenance import print_defaults
 from kvplan.spec.labels import attention_label
@@ -25,8 +26,8 @@ def page(console: Console, found: Fit) -> None:
     spec, logical, plan = found.model.spec, found.logical, found.plan
     basis = f"{plan.engine} {plan.version}" if plan else "logical"
     sequences = format_count(logical.batch, "sequence")
-    asked = f"{format_count(logical.ctx, 'token')} x {sequences}, {logical.dtypes.name}"
-    hanging(console, f"{found.model.title}: ", f"{attention_label(spec)}; {asked}, basis {basis}")
+    about = f"{attention_label(spec)}; {asked(spec, logical)}, basis {basis}"
+    hanging(console, f"{found.model.title}: ", about)
     console.print()
     verdict = "fits" if found.fits else "does not fit"
     console.print(verdict, style="bold green" if found.fits else "bold red")
@@ -40,7 +41,7 @@ def page(console: Console, found: Fit) -> None:
         hanging(console, f"{plan.engine} says: ", plan.refusal, style="red")
     console.print()
     batch = "any number" if found.max_batch_at_ctx is None else f"{found.max_batch_at_ctx:,}"
-    _line(console, "sequences", f"{batch} of {format_count(logical.ctx, 'token')}")
+    _line(console, "sequences", f"{batch} of {length(spec, logical)}")
     _line(console, "context", f"{_context(found)} for {sequences}{_limit(found)}")
     _line(console, "devices", _devices(found))
     if plan is not None:

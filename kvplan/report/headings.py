@@ -1,4 +1,4 @@
-"""What stands at the head of a page: the model, and what was asked of it."""
+"""What stands at the head of a page about what was asked of a model."""
 
 from __future__ import annotations
 
@@ -8,20 +8,27 @@ from kvplan.engines.request import NO_FORMAT
 from kvplan.units import format_count
 
 if TYPE_CHECKING:
-    from kvplan.plan.size import SizeResult
+    from kvplan.engines.logical import LogicalCache
+    from kvplan.spec.model import ModelSpec
 
 
-def length(result: SizeResult) -> str:
+def asked(spec: ModelSpec, logical: LogicalCache) -> str:
+    """`8,192 tokens x 1 sequence, bfloat16`."""
+    sequences = format_count(logical.batch, "sequence")
+    return f"{length(spec, logical)} x {sequences}{in_format(logical, ', ')}"
+
+
+def length(spec: ModelSpec, logical: LogicalCache) -> str:
     """`8,192 tokens`; `any number of tokens` where nothing depends on it."""
-    logical = result.logical
     follows = any(
         share.bytes_per_token or share.state.depends_on_context for share in logical.shares
     )
-    if logical.ctx == 1 and result.model.spec.max_context is None and not follows:
+    if logical.ctx == 1 and spec.max_context is None and not follows:
         return "any number of tokens"
     return format_count(logical.ctx, "token")
 
 
-def in_format(result: SizeResult, before: str) -> str:
+def in_format(logical: LogicalCache, before: str) -> str:
     """`, bfloat16`, with what stands before the name; "" where no format stores anything."""
-    return "" if result.dtype_name == NO_FORMAT.name else f"{before}{result.dtype_name}"
+    name = logical.dtypes.name
+    return "" if name == NO_FORMAT.name else f"{before}{name}"

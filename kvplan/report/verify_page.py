@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from kvplan.report.headings import asked
 from kvplan.report.prose import hanging, warnings
 from kvplan.report.tables import Column, print_table
 from kvplan.report.verification import verdict
@@ -60,13 +61,9 @@ def page(console: Console, found: Verification) -> None:
 def _heading(console: Console, found: Verification) -> None:
     size, layout, device = found.size, found.layout, found.device
     if size is not None:
-        logical = size.logical
-        sequences = "1 sequence" if logical.batch == 1 else f"{logical.batch:,} sequences"
         spec = size.model.spec
-        console.print(
-            f"{size.model.title}: {attention_label(spec)}; {logical.ctx:,} tokens x {sequences},"
-            f" {size.dtype_name}"
-        )
+        about = f"{attention_label(spec)}; {asked(spec, size.logical)}"
+        hanging(console, f"{size.model.title}: ", about)
     if layout is not None:
         tensors = sum(len(rank.tensors) for rank in layout.ranks)
         basis = f"{layout.engine} {layout.version}".strip()
