@@ -43,7 +43,8 @@ def main(rounds: int = 21) -> None:
         reference, subject = (statistics.median(column) for column in zip(*pairs, strict=True))
         print(
             f"{name:20} {subject / reference:5.2f} x the bare imports"
-            f" ({subject * 1000:.0f} ms of {reference * 1000:.0f} ms CPU, {peak_mib(command):.1f} MiB)"
+            f" ({subject * 1000:.0f} ms of {reference * 1000:.0f} ms CPU,"
+            f" {peak_mib(command):.1f} MiB)"
         )
 
 
