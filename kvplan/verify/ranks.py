@@ -11,6 +11,7 @@ with what they have; torchrun also sends them SIGTERM, which is taken as the new
 
 from __future__ import annotations
 
+import pickle
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -153,9 +154,7 @@ def _gather(
         group = None
         if backend != "gloo":
             group = distributed.new_group(backend=backend, timeout=limit)
-        found: list[Any] = [None] * world.size
-        distributed.all_gather_object(found, own, group=group)
-        return found
+        return _exchange(torch, own, world.size, group, "cpu" if backend == "gloo" else "cuda")
 
     def gathered(backend: str) -> list[RankReport]:
         reports: list[RankReport] = in_thread(
@@ -176,6 +175,23 @@ def _gather(
     if not problems:
         return reports, "nccl"
     return gathered("gloo"), f"gloo; {problems[0]}"
+
+
+def _exchange(torch: Any, own: RankReport, size: int, group: Any, place: str) -> list[RankReport]:
+    """Every rank's report as bytes in tensors: torch's own object gathering needs numpy."""
+    data = pickle.dumps(own)
+    lengths = [torch.zeros(1, dtype=torch.int64, device=place) for _ in range(size)]
+    mine = torch.tensor([len(data)], dtype=torch.int64, device=place)
+    torch.distributed.all_gather(lengths, mine, group=group)
+    longest = max(int(length) for length in lengths)
+    rows = [torch.zeros(longest, dtype=torch.uint8, device=place) for _ in range(size)]
+    padded = bytearray(data.ljust(longest, b"\0"))
+    filled = torch.frombuffer(padded, dtype=torch.uint8).to(place)
+    torch.distributed.all_gather(rows, filled, group=group)
+    return [
+        pickle.loads(bytes(row[: int(length)].tolist()))
+        for row, length in zip(rows, lengths, strict=True)
+    ]
 
 
 def _part(torch: Any, meeting: Meeting) -> None:
