@@ -60,11 +60,11 @@ def parse_count(text: str, what: str) -> int:
     return _in_range(_digits(digits), MAX_COUNT, f"{what} {text!r} is outside 1 .. 2^40")
 
 
-def parse_bytes(text: str, what: str) -> int:
+def parse_bytes(text: str, what: str, *, least: int = 1) -> int:
     """Read a size in bytes such as `42949672960`, `40GiB` or `80 GB`; a part of a byte is dropped.
 
     Raises:
-        UsageError: no number, an unknown unit, or a size that is not positive.
+        UsageError: no number, an unknown unit, or a size outside `least` .. 2^70 bytes.
     """
     value = _scaled(text, _BYTE_SUFFIX)
     if value is None:
@@ -73,7 +73,8 @@ def parse_bytes(text: str, what: str) -> int:
             hint="write bytes, or a unit in full: 42949672960, 40GiB (1024^3), 40GB (1000^3)",
         )
     bytes_ = value[0] // value[1]
-    return _in_range(bytes_, MAX_COUNT * GIB, f"{what} {text!r} is outside 1 byte .. 2^70 bytes")
+    outside = f"{what} {text!r} is outside {least} .. 2^70 bytes"
+    return _in_range(bytes_, MAX_COUNT * GIB, outside, least=least)
 
 
 def _scaled(text: str, suffixes: dict[str, int]) -> tuple[int, int] | None:
@@ -105,8 +106,8 @@ def _digits(digits: str) -> int:
     return int(digits[:_MAX_DIGITS])
 
 
-def _in_range(value: int, largest: int, otherwise: str) -> int:
-    if not 1 <= value <= largest:
+def _in_range(value: int, largest: int, otherwise: str, *, least: int = 1) -> int:
+    if not least <= value <= largest:
         raise UsageError(otherwise)
     return value
 

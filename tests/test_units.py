@@ -127,8 +127,13 @@ def test_a_bare_letter_is_no_unit_of_bytes(text):
 @pytest.mark.parametrize("text", ["0", "0.5", "2000000000TiB", "9" * 5000])
 def test_byte_sizes_stay_between_one_byte_and_two_to_the_seventy(text):
     """Nothing and the absurd are refused."""
-    with pytest.raises(UsageError, match="outside 1 byte"):
-        parse_bytes(text, "--available-memory")
+    with pytest.raises(UsageError, match=r"outside 1 \.\. 2\^70 bytes"):
+        parse_bytes(text, "--margin")
+
+
+def test_nothing_is_a_size_where_it_may_be():
+    """`least=0` lets an engine's own figure of 0 bytes through."""
+    assert parse_bytes("0", "--available-memory", least=0) == 0
 
 
 @pytest.mark.parametrize(

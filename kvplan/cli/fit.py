@@ -24,6 +24,7 @@ def run(values: Values) -> int:
     from kvplan.load import load_model
     from kvplan.plan.fit import fit
     from kvplan.report.write import emit
+    from kvplan.units import parse_bytes
 
     dtype = dtype_from(values, "fit")
     if values["available_memory"] is None:
@@ -31,7 +32,7 @@ def run(values: Values) -> int:
             "how much memory has one rank for its cache?",
             hint="give --available-memory, such as 40GiB or an engine's own figure in bytes",
         )
-    available = _available(values["available_memory"])
+    available = parse_bytes(values["available_memory"], "--available-memory", least=0)
     specs = values["specs"] or None
     options = options_from(values, values["engine"])
     model = load_model(values["model"], specs=specs, allow_network=values["allow_network"])
@@ -39,21 +40,6 @@ def run(values: Values) -> int:
     found = fit(model, request, available, values["engine"], specs)
     emit("fit", found, values)
     return 0 if found.fits else 1
-
-
-def _available(text: str) -> int:
-    """Bytes of `--available-memory`; a number without its unit is a slip, not a tiny device."""
-    from kvplan.errors import UsageError
-    from kvplan.units import MIB, format_bytes, parse_bytes
-
-    size = parse_bytes(text, "--available-memory")
-    if size < MIB:
-        number = text.strip()
-        raise UsageError(
-            f"--available-memory {number} is {format_bytes(size)}, which holds no cache",
-            hint=f"did you mean {number}GiB?" if number.isdigit() else "write it like 40GiB",
-        )
-    return size
 
 
 COMMAND = Command(

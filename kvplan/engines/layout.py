@@ -112,6 +112,9 @@ class Engine(Protocol):
             UsageError: flags that contradict the request, or that the engine does not have.
         """
 
+    def own_dtype(self, spec: ModelSpec, request: Request) -> str | None:
+        """The format that the engine gives a model whose config names none, if it settles one."""
+
     def layout(self, spec: ModelSpec, request: Request, version: str) -> CacheLayout:
         """What `request` makes this engine allocate."""
 
@@ -119,3 +122,13 @@ class Engine(Protocol):
         self, spec: ModelSpec, request: Request, version: str, available_bytes: int
     ) -> CacheLayout:
         """What this engine allocates out of `available_bytes` per rank for one request's needs."""
+
+
+def spec_beside(engine: Engine, spec: ModelSpec, request: Request) -> ModelSpec:
+    """The spec for the logical figure that stands beside an engine's.
+
+    A config may leave its format open where the engine settles it; the two figures are then in the
+    same one.
+    """
+    own = engine.own_dtype(spec, request) if spec.dtype is None else None
+    return spec if own is None else spec.replaced(dtype=own)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from kvplan.engines import LOGICAL, find_engine, is_logical
-from kvplan.engines.layout import CacheLayout
+from kvplan.engines.layout import CacheLayout, spec_beside
 from kvplan.engines.logical import LogicalCache, logical_cache
 from kvplan.engines.request import Request
 from kvplan.load import LoadedModel
@@ -19,7 +19,7 @@ from kvplan.notice import Notice
 from kvplan.plan.notices import notices_of
 from kvplan.plan.search import largest
 from kvplan.spec.model import ModelSpec
-from kvplan.units import MAX_COUNT
+from kvplan.units import MAX_COUNT, MIB
 
 MAX_DEVICES = 1024
 
@@ -86,7 +86,7 @@ def fit(
     own = plan.figures if plan is not None else {}
     if request.ctx is None and own.get("max_model_len"):
         request = request.replaced(ctx=own["max_model_len"])  # what the engine settled
-    logical = logical_cache(spec, request)
+    logical = logical_cache(cost.beside(request), request)
     asked = request.replaced(ctx=logical.ctx)
     needed = cost.bytes(asked)
     enough_for_it = needed is not None and needed <= available_bytes
@@ -119,9 +119,19 @@ def fit(
         max_ctx_at_batch=max_ctx,
         min_devices=cost.devices(asked, available_bytes, enough),
         plan=plan,
-        warnings=notices_of(model, asked, logical, plan, specs),
+        warnings=(*notices_of(model, asked, logical, plan, specs), *_tiny(available_bytes)),
     )
     return found._replace(binding_limit=_binding(found, cost))
+
+
+def _tiny(available_bytes: int) -> tuple[Notice, ...]:
+    """A warning about memory that holds no cache: most often a number that lost its unit."""
+    if available_bytes >= MIB:
+        return ()
+    message = (
+        f"{available_bytes:,} bytes hold no cache; with a unit it would read {available_bytes}GiB"
+    )
+    return (Notice("tiny-memory", message),)
 
 
 def _bounded(fits: Callable[[int], bool], limit: int | None = None) -> int | None:
@@ -154,6 +164,9 @@ class _LogicalCost:
     def settled(self, request: Request) -> Request:
         return request
 
+    def beside(self, request: Request) -> ModelSpec:
+        return self.spec
+
     def bytes(self, request: Request) -> int | None:
         return logical_cache(self.spec, request).bytes
 
@@ -164,7 +177,10 @@ class _LogicalCost:
         return True
 
     def devices(self, request: Request, available_bytes: int, enough: Enough) -> int | None:
-        return max(-(-logical_cache(self.spec, request).bytes // available_bytes), 1)
+        needed = logical_cache(self.spec, request).bytes
+        if not available_bytes:
+            return None if needed else 1
+        return max(-(-needed // available_bytes), 1)
 
 
 class _EngineCost:
@@ -176,6 +192,9 @@ class _EngineCost:
 
     def settled(self, request: Request) -> Request:
         return self.engine.settled(request)
+
+    def beside(self, request: Request) -> ModelSpec:
+        return spec_beside(self.engine, self.spec, request)
 
     def bytes(self, request: Request) -> int | None:
         layout = self.engine.layout(self.spec, request, self.version)

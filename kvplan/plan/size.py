@@ -82,11 +82,14 @@ def size(
     elif isinstance(model, ModelSpec):
         model = LoadedModel(model, model.source or "")
     asked = request or Request(ctx=ctx, batch=batch, dtype=dtype)
-    found = None
+    found, beside = None, model.spec
     if not is_logical(engine):
+        from kvplan.engines.layout import spec_beside
+
         found, version = find_engine(engine)
         asked = found.settled(asked)
-    logical = logical_cache(model.spec, asked)
+        beside = spec_beside(found, model.spec, asked)
+    logical = logical_cache(beside, asked)
     asked = asked.replaced(ctx=logical.ctx)
     allocated = found.layout(model.spec, asked, version) if found is not None else None
     warnings = [*notices_of(model, asked, logical, allocated, specs)]

@@ -72,14 +72,20 @@ def test_both_formats_stand_in_the_header(run: Any) -> None:
     assert "x 1 sequence, q8_0/q4_0, basis logical" in out
 
 
-@pytest.mark.parametrize(
-    ("text", "hint"), [("40", "did you mean 40GiB?"), ("1000KiB", "write it like 40GiB")]
-)
-def test_memory_for_no_cache_is_a_slip(run: Any, text: str, hint: str) -> None:
-    """Below 1 MiB a unit is missing, not millions of devices needed."""
-    code, _, err = run("fit", "llama3-8b", "--available-memory", text)
-    assert code == 2
-    assert hint in err
+@pytest.mark.parametrize(("text", "shown"), [("40", "40GiB"), ("0", "0GiB")])
+def test_memory_for_no_cache_is_answered_with_a_warning(run: Any, text: str, shown: str) -> None:
+    """A number without its unit is bytes: the answer is no, and says what was probably meant."""
+    code, out, _ = run("fit", "llama3-8b", "--available-memory", text)
+    assert code == 1
+    assert f"{text} bytes hold no cache; with a unit: {shown}" in " ".join(out.split())
+
+
+def test_an_engine_without_memory_says_so_itself(run: Any) -> None:
+    """0 bytes are an answer of vLLM's, too."""
+    args = ("fit", "llama3-8b", "--engine", "vllm", "--available-memory", "0")
+    code, out, _ = run(*args)
+    assert code == 1
+    assert "No available memory for the cache blocks" in out
 
 
 def test_a_fixed_state_fits_any_context(run: Any, facts: Any) -> None:

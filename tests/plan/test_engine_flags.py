@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
+
 from kvplan.engines.request import Request
+from kvplan.errors import UsageError
 from kvplan.load import LoadedModel, load_model
 from kvplan.plan.fit import fit
 from kvplan.plan.size import size
+from kvplan.spec.model import ModelSpec
+from kvplan.spec.states import FullAttention
 
 GIB = 1 << 30
 
@@ -43,3 +48,18 @@ def test_fit_takes_the_length_that_the_engine_settles() -> None:
     assert found.request.ctx == found.max_ctx_at_batch == 511 * 16
     short = fit(load_model("phi-3-mini-128k"), Request(), 40 * GIB, "vllm")
     assert short.request.ctx == 4096  # LongRoPE models start at their original length
+
+
+def test_a_config_without_a_format_runs_in_the_one_the_engine_settles() -> None:
+    """vLLM takes such a config for float32 and runs it in 16 bit; the logical figure follows."""
+    spec = ModelSpec(
+        name="x", max_context=4096, layers=("a",),
+        kinds={"a": (FullAttention(kv_heads=8, head_dim=128),)},
+        heads=32, model_type="llama", architecture="LlamaForCausalLM",
+    )  # fmt: skip
+    result = size(spec, engine="vllm")
+
+    assert result.logical.dtypes.k.name == "bfloat16"
+    assert result.logical.bytes == 4096 * 2 * 8 * 128 * 2
+    with pytest.raises(UsageError, match="does not say which format"):
+        size(spec)

@@ -49,6 +49,10 @@ class TransformersEngine:
         """As it is: no option of the library says what the request's fields say."""
         return request
 
+    def own_dtype(self, spec: ModelSpec, request: Request) -> str | None:
+        """None: a checkpoint runs in the format of its weights, which only they say."""
+        return None
+
     def layout(self, spec: ModelSpec, request: Request, version: str = "") -> CacheLayout:
         """What the cache of `request` holds, on each rank.
 

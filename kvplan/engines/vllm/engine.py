@@ -11,6 +11,7 @@ from kvplan.engines.request import Request
 from kvplan.engines.vllm.argline import split_engine_args
 from kvplan.engines.vllm.asked import settled
 from kvplan.engines.vllm.capacity import Plan, capacity_of, plan_pool
+from kvplan.engines.vllm.dtype import model_dtype
 from kvplan.engines.vllm.planning import FindModel, Prepared, prepare
 from kvplan.engines.vllm.reasons import reasons_of
 from kvplan.engines.vllm.refusal import Refused
@@ -65,6 +66,11 @@ class VllmEngine:
             UsageError: flags that contradict the request, or that vLLM does not have.
         """
         return settled(request)
+
+    def own_dtype(self, spec: ModelSpec, request: Request) -> str | None:
+        """The 16-bit format that vLLM gives a config without one; see `dtype.model_dtype`."""
+        settings = read_settings(request, _rules(VERSIONS[0])[0])
+        return model_dtype(spec, settings.model_dtype, settings.gpu)[0]
 
     def layout(self, spec: ModelSpec, request: Request, version: str) -> CacheLayout:
         """The pool that `batch` requests of `ctx` tokens need.
