@@ -128,9 +128,7 @@ def _tiny(available_bytes: int) -> tuple[Notice, ...]:
     """A warning about memory that holds no cache: most often a number that lost its unit."""
     if available_bytes >= MIB:
         return ()
-    message = (
-        f"{available_bytes:,} bytes hold no cache; with a unit it would read {available_bytes}GiB"
-    )
+    message = f"{available_bytes:,} bytes hold no cache; a size may have a unit: 40GiB"
     return (Notice("tiny-memory", message),)
 
 

@@ -72,12 +72,12 @@ def test_both_formats_stand_in_the_header(run: Any) -> None:
     assert "x 1 sequence, q8_0/q4_0, basis logical" in out
 
 
-@pytest.mark.parametrize(("text", "shown"), [("40", "40GiB"), ("0", "0GiB")])
-def test_memory_for_no_cache_is_answered_with_a_warning(run: Any, text: str, shown: str) -> None:
+@pytest.mark.parametrize("text", ["40", "0"])
+def test_memory_for_no_cache_is_answered_with_a_warning(run: Any, text: str) -> None:
     """A number without its unit is bytes: the answer is no, and says what was probably meant."""
     code, out, _ = run("fit", "llama3-8b", "--available-memory", text)
     assert code == 1
-    assert f"{text} bytes hold no cache; with a unit: {shown}" in " ".join(out.split())
+    assert f"{text} bytes hold no cache; a size may have a unit: 40GiB" in out
 
 
 def test_an_engine_without_memory_says_so_itself(run: Any) -> None:
