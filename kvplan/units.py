@@ -66,13 +66,14 @@ def parse_bytes(text: str, what: str, *, least: int = 1) -> int:
     Raises:
         UsageError: no number, an unknown unit, or a size outside `least` .. 2^70 bytes.
     """
-    value = _scaled(text, _BYTE_SUFFIX)
+    negative = least < 0 and text.strip().startswith("-")
+    value = _scaled(text.strip().removeprefix("-") if negative else text, _BYTE_SUFFIX)
     if value is None:
         raise UsageError(
             f"{what} {text!r} is not a size in bytes",
             hint="write bytes, or a unit in full: 42949672960, 40GiB (1024^3), 40GB (1000^3)",
         )
-    bytes_ = value[0] // value[1]
+    bytes_ = value[0] // value[1] * (-1 if negative else 1)
     outside = f"{what} {text!r} is outside {least} .. 2^70 bytes"
     return _in_range(bytes_, MAX_COUNT * GIB, outside, least=least)
 

@@ -134,6 +134,9 @@ def test_byte_sizes_stay_between_one_byte_and_two_to_the_seventy(text):
 def test_nothing_is_a_size_where_it_may_be():
     """`least=0` lets an engine's own figure of 0 bytes through."""
     assert parse_bytes("0", "--available-memory", least=0) == 0
+    assert parse_bytes("-1.5KiB", "--available-memory", least=-(2**40)) == -1536
+    with pytest.raises(UsageError, match="not a size in bytes"):
+        parse_bytes("-1", "--margin")
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ def run(values: Values) -> int:
     from kvplan.load import load_model
     from kvplan.plan.fit import fit
     from kvplan.report.write import emit
-    from kvplan.units import parse_bytes
+    from kvplan.units import MAX_COUNT, parse_bytes
 
     dtype = dtype_from(values, "fit")
     if values["available_memory"] is None:
@@ -32,7 +32,8 @@ def run(values: Values) -> int:
             "how much memory has one rank for its cache?",
             hint="give --available-memory, such as 40GiB or an engine's own figure in bytes",
         )
-    available = parse_bytes(values["available_memory"], "--available-memory", least=0)
+    # An engine may well report less than nothing: its weights and activations do not fit either.
+    available = parse_bytes(values["available_memory"], "--available-memory", least=-MAX_COUNT)
     specs = values["specs"] or None
     options = options_from(values, values["engine"])
     model = load_model(values["model"], specs=specs, allow_network=values["allow_network"])

@@ -176,7 +176,7 @@ class _LogicalCost:
 
     def devices(self, request: Request, available_bytes: int, enough: Enough) -> int | None:
         needed = logical_cache(self.spec, request).bytes
-        if not available_bytes:
+        if available_bytes <= 0:
             return None if needed else 1
         return max(-(-needed // available_bytes), 1)
 

@@ -72,7 +72,7 @@ def test_both_formats_stand_in_the_header(run: Any) -> None:
     assert "x 1 sequence, q8_0/q4_0, basis logical" in out
 
 
-@pytest.mark.parametrize("text", ["40", "0"])
+@pytest.mark.parametrize("text", ["40", "0", "-5"])
 def test_memory_for_no_cache_is_answered_with_a_warning(run: Any, text: str) -> None:
     """A number without its unit is bytes: the answer is no, and says what was probably meant."""
     code, out, _ = run("fit", "llama3-8b", "--available-memory", text)
