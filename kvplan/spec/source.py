@@ -8,6 +8,7 @@ The parser's events are used directly, because they carry positions and never re
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -17,6 +18,9 @@ from kvplan.errors import SpecError
 MAX_BYTES = 2**20
 MAX_DEPTH = 16
 _TOO_LARGE = 2**64
+# YAML 1.1 also reads `1:30` (as 90), `0b11`, `0x20`, `017` (as 15) and `1_0` as numbers.
+_NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
+_DECIMAL = re.compile(r"[-+]?(0|[1-9][0-9]*|[0-9]*\.[0-9]*([eE][-+]?[0-9]+)?|\.(?i:inf|nan))")
 
 Path_ = tuple[str | int, ...]
 Locate = Callable[[Path_], str]
@@ -187,6 +191,14 @@ class _Builder:
         node = self._yaml.ScalarNode(tag, event.value, event.start_mark, event.end_mark)
         if tag in ("tag:yaml.org,2002:timestamp", "tag:yaml.org,2002:merge"):
             return event.value
+        if tag in _NUMBERS and not _DECIMAL.fullmatch(event.value):
+            raise self._error(
+                event,
+                f"{event.value[:40]} is a number in another notation than the decimal one; write "
+                "its digits alone, or quotes around a text",
+            )
+        if tag == _NUMBERS[0] and len(event.value) > len(str(_TOO_LARGE)) + 1:
+            raise self._error(event, "is too large a number")
         try:
             value = self._scalars.construct_object(node)
         except (self._yaml.YAMLError, ValueError):
