@@ -146,8 +146,9 @@ class ModelSpec(Record):
         }
         if not reads:
             return {}
+        checked: set[str] = set()
         for name in reads:
-            self._check_cycle(name, reads)
+            self._check_cycle(name, reads, checked)
         names = (*self.layers, *self.draft_layers)
         sources: dict[int, int] = {}
         nearest: dict[str, int] = {}  # kind name -> last layer of it so far
@@ -169,17 +170,20 @@ class ModelSpec(Record):
             nearest[kind] = index
         return sources
 
-    def _check_cycle(self, start: str, reads: Mapping[str, str | int]) -> None:
-        path = [start]
-        while isinstance(target := reads.get(path[-1]), str):
+    def _check_cycle(self, start: str, reads: Mapping[str, str | int], checked: set[str]) -> None:
+        """Follow a shared kind to its end; what is in `checked` was followed, and joins it."""
+        path, seen = [start], {start}
+        while path[-1] not in checked and isinstance(target := reads.get(path[-1]), str):
             if target not in self.kinds:
                 raise FieldError(
                     f"kinds.{path[-1]}.reads", f"{target!r} is not defined under kinds"
                 )
-            if target in path:
+            if target in seen:
                 circle = " -> ".join((*path, target))
                 raise FieldError(f"kinds.{start}.reads", f"shared layers read each other: {circle}")
             path.append(target)
+            seen.add(target)
+        checked |= seen
 
     def counted_kinds(
         self, *, with_draft: bool = False

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from time import perf_counter
+
 import pytest
 
 from kvplan.errors import SpecError
@@ -260,7 +262,7 @@ WRONG = [
         "it must be at most 2^50",
         None,
     ),
-    (HEAD + "vocab_size: 0x" + "f" * 5000 + "\n", "2:13", "is too large a number", None),
+    (HEAD + "vocab_size: " + "9" * 5000 + "\n", "2:13", "is too large a number", None),
     (
         HEAD + "dtype: bf17\nlayers: 1\nattention: {kind: none}\n",
         "2:8",
@@ -445,3 +447,14 @@ def test_an_error_is_one_to_three_short_lines(text, place, message, hint):
 
     assert len(lines) <= 3
     assert max(map(len, lines)) < 500
+
+
+def test_a_long_chain_of_shared_kinds_takes_no_time():
+    """2,000 kinds, each reading the one before: each link is followed once."""
+    chain = "".join(f"  k{i}: {{kind: shared, reads: k{i - 1}}}\n" for i in range(1, 2000))
+    names = ", ".join(f"k{i}" for i in range(2000))
+    text = f"name: x\nkinds:\n  k0: {{kind: full, kv_heads: 1, head_dim: 1}}\n{chain}"
+    start = perf_counter()
+    spec = read(f"{text}layers: [{names}]\n")
+    assert perf_counter() - start < 5
+    assert spec.shared_sources()[1999] == 0
