@@ -106,3 +106,17 @@ def test_deepseek_v4_contradictions() -> None:
         import_config(deepseek_v4([0, 4, 128, 4, 0, 4]))
     with pytest.raises(ImportRefused, match="is not 1"):
         import_config({**deepseek_v4([0, 4, 4, 4]), "num_key_value_heads": 2})
+
+
+def test_draft_layers_are_bounded() -> None:
+    """A count of draft layers that no model has is refused before anything of its size is made."""
+    config = {**deepseek_v4([0, 4, 128, 4, 0]), "num_nextn_predict_layers": 2**31}
+    with pytest.raises(ImportRefused, match="num_nextn_predict_layers is 2147483648"):
+        import_config(config)
+
+
+def test_indexer_pattern_is_letters() -> None:
+    """A number where the letters of the indexer layers should stand is refused."""
+    config = llama(model_type="glm_moe_dsa", index_head_dim=128, index_topk=2048, **MLA)
+    with pytest.raises(ImportRefused, match="index_topk_pattern is 5"):
+        import_config({**config, "index_topk_pattern": 5})

@@ -135,12 +135,18 @@ def every(
     return tuple(one if index % period == place else others for index in range(layers))
 
 
+def draft_count(facts: Facts, key: str) -> int | None:
+    """The number of draft layers under a key, at most what a spec can hold; None if absent."""
+    value = facts.whole(key, least=0)
+    if value is not None and value > MAX_LAYERS:
+        facts.refuse(f"{key} is {value}, more layers than any model has", key=key)
+    return value
+
+
 def drafts(facts: Facts, kind: str) -> tuple[str, ...]:
     """The extra layers for multi-token prediction, all of one kind."""
-    counts = {key: value for key in DRAFT_KEYS if (value := facts.whole(key, least=0)) is not None}
+    counts = {key: n for key in DRAFT_KEYS if (n := draft_count(facts, key)) is not None}
     for key, value in counts.items():
-        if value > MAX_LAYERS:
-            facts.refuse(f"{key} is {value}, more layers than any model has", key=key)
         if value:
             facts.note("draft_layers", value, facts.origin(key))
         return (kind,) * value

@@ -10,6 +10,7 @@ from kvplan.importers.config.families.registry import family
 from kvplan.importers.config.layout import (
     Layout,
     compact,
+    draft_count,
     drafts,
     full,
     layer_count,
@@ -102,6 +103,8 @@ def _indexer_owners(facts: Facts, layers: int) -> list[bool]:
     if types is None and facts.has("index_topk_pattern"):
         key = "index_topk_pattern"
         pattern = facts.take(key)
+        if not isinstance(pattern, (str, list)):
+            facts.refuse(f"{key} is {pattern!r}, it must be letters: FSSF", key=key)
         types = [{"F": "full", "S": "shared"}.get(str(letter), str(letter)) for letter in pattern]
     if types is not None:
         facts.length(key, len(types), layers)
@@ -153,7 +156,7 @@ def deepseek_v4(facts: Facts) -> Layout:
     facts.ignore("compress_rope_theta", "compress_rope_parameters", "o_lora_rank", "o_groups")
     facts.ignore(*(key for key in facts.data if key.startswith("dspark_")))
     ratios = facts.wholes("compress_ratios")
-    extra = facts.whole("num_nextn_predict_layers", least=0) or 0
+    extra = draft_count(facts, "num_nextn_predict_layers") or 0
     if ratios is None:
         types = facts.texts("layer_types")
         rates = {word: facts.whole(f"compress_rates.{word}") or n for word, n in _V4_TYPES.items()}

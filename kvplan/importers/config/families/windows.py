@@ -11,6 +11,7 @@ from kvplan.importers.config.families.registry import family
 from kvplan.importers.config.layout import (
     Layout,
     compact,
+    draft_count,
     drafts,
     every,
     full,
@@ -140,7 +141,7 @@ def step3(facts: Facts) -> Layout:
     """Step 3.5 and 3.7: the list of layer types may also cover the draft layers."""
     layers = layer_count(facts)
     types = facts.texts("layer_types") or []
-    extra = facts.whole("num_nextn_predict_layers", least=0) or 0
+    extra = draft_count(facts, "num_nextn_predict_layers") or 0
     covered = layers + extra if len(types) == layers + extra else layers
     names = layer_names(facts, "layer_types", covered, LAYER_TYPES)
     if names is None:
