@@ -36,6 +36,15 @@ def test_unknown_scheme_is_said() -> None:
     assert [warning.id for warning in found.warnings] == ["unknown-kv-scheme"]
 
 
+@pytest.mark.parametrize("type_", [[], {}, 8, None])
+def test_scheme_of_another_type(type_: Any) -> None:
+    """A scheme whose type is no text is an unknown scheme, not an accident."""
+    scheme = {"num_bits": 8, "type": type_}
+    found = import_config(llama(quantization_config={"kv_cache_scheme": scheme}))
+    assert found.spec.kv_dtype is None
+    assert [warning.id for warning in found.warnings] == ["unknown-kv-scheme"]
+
+
 def test_hf_quant_config_beside(tmp_path) -> None:
     """A folder's hf_quant_config.json counts, and is named as the source."""
     (tmp_path / "config.json").write_text(json.dumps(llama()))

@@ -131,11 +131,12 @@ def quantisation(
 def _cache_format(facts: Facts, scheme: Any, origin: str) -> str | None:
     if isinstance(scheme, Mapping):
         type_, bits = scheme.get("type", "float"), scheme.get("num_bits")
-        name = _SCHEMES.get((type_, bits)) if isinstance(bits, int) else None
+        known = isinstance(type_, str) and isinstance(bits, int)
+        name = _SCHEMES.get((type_, bits)) if known else None
     else:
         name = _ALGORITHMS.get(str(scheme).upper())
-        known = find_dtype(str(scheme)) if name is None else None
-        name = known.name if known else name
+        named = find_dtype(str(scheme)) if name is None else None
+        name = named.name if named else name
     if name is None:
         facts.warn(
             "unknown-kv-scheme",
