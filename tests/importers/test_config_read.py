@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
 from kvplan.errors import ImportRefused
+from kvplan.importers.config import import_config_text
 from kvplan.importers.config.read import MAX_DEPTH, MAX_VALUES, parse, read_file
+from tests.importers.config_cases import llama
 
 
 def test_values_and_places() -> None:
@@ -80,3 +85,13 @@ def test_file_errors(tmp_path) -> None:
     empty.write_text(" \n")
     with pytest.raises(ImportRefused, match="is empty"):
         read_file(str(empty))
+
+
+def test_text_needs_no_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A config from standard input is read in a folder that has been deleted."""
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert import_config_text(json.dumps(llama()), "<stdin>").spec.name == "stdin"
+    assert import_config_text(json.dumps(llama()), "config.json").spec.name == "model"

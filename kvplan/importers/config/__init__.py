@@ -75,7 +75,12 @@ def _beside(path: str) -> Mapping[str, Any] | None:
 
 def _name(path: str) -> str:
     """A short lower-case name: the folder's for a file called config.json, else the file's."""
-    folder, file = os.path.split(os.path.abspath(path))
+    folder, file = os.path.split(path)
+    if file in CONFIG_NAMES and not os.path.basename(folder).strip("."):
+        try:
+            folder = os.path.abspath(folder)
+        except OSError:  # the working directory is gone
+            folder = ""
     stem = os.path.basename(folder) if file in CONFIG_NAMES else os.path.splitext(file)[0]
     name = stem.split("__")[-1].lower().strip(" <>")
     return "".join(char if char.isprintable() else "-" for char in name) or "model"
