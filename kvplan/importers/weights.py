@@ -30,7 +30,7 @@ from kvplan.spec.model import ModelSpec
 INDEX_NAMES = ("model.safetensors.index.json", "consolidated.safetensors.index.json")
 # Weights before safetensors: only the total of their index can be read without running them.
 _OLD_INDEX = "pytorch_model.bin.index.json"
-_INDEX_LIMIT = 256 * 2**20
+_INDEX_LIMIT = 64 * 2**20  # the largest in use name 10^5 tensors in some 10 MB
 # What ids of quantised copies say; their parameters are not in the format of the spec.
 _QUANTISED = re.compile(
     r"(?:^|[-_.])(?:fp8|nvfp4|mxfp[468]|fp4|int[248]|awq|gptq|bnb|gguf|exl[23]|mlx|w\d+a\d+|\d-?bits?"

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from kvplan.cli import main
 from kvplan.errors import InputError
+from kvplan.importers import safetensors
 from kvplan.importers.safetensors import file_bytes
 from kvplan.importers.weights import weights_of
 from kvplan.load import load_model
@@ -209,6 +210,55 @@ def test_lying_headers(tmp_path: Path, header: bytes, length: int | None) -> Non
     with pytest.raises(InputError) as refused:
         weights_of(SPEC, str(tmp_path))
     assert refused.value.where == str(path)
+
+
+def test_shapes_beyond_any_number(tmp_path: Path) -> None:
+    """60 dimensions of 2^62: the product, 2^3720, is no float; it is an error all the same."""
+    header = {"a": {"dtype": "BF16", "shape": [2**62] * 60, "data_offsets": [0, 2]}}
+    path = write_raw(tmp_path / "a.safetensors", json.dumps(header).encode(), bytes(2))
+    with pytest.raises(InputError, match="data_offsets say 2"):
+        file_bytes(str(path))
+
+
+def test_parts_of_a_byte(tmp_path: Path) -> None:
+    """Three elements of FP4 are 12 bits, which no whole number of bytes is."""
+    header = {"a": {"dtype": "F4", "shape": [3], "data_offsets": [0, 2]}}
+    path = write_raw(tmp_path / "a.safetensors", json.dumps(header).encode(), bytes(2))
+    with pytest.raises(InputError, match="takes 12 bits, its data_offsets say 2"):
+        file_bytes(str(path))
+
+
+def test_more_values_than_tensors(tmp_path: Path) -> None:
+    """Two million empty lists are a few megabytes of text and hundreds in memory: not parsed."""
+    header = b'{"a":[' + b"[]," * (2**21 + 1) + b"[]]}"
+    path = write_raw(tmp_path / "a.safetensors", header)
+    with pytest.raises(InputError, match="more values than"):
+        file_bytes(str(path))
+
+
+def test_longer_than_any_header(tmp_path: Path) -> None:
+    """A header of more than 32 MiB, and an index of more than 64 MiB, are not even read."""
+    path = write_raw(tmp_path / "model.safetensors", b"{}", length=32 * 2**20 + 1)
+    with path.open("r+b") as file:
+        file.truncate(64 * 2**20)
+    with pytest.raises(InputError, match="a header of 33,554,433 bytes"):
+        file_bytes(str(path))
+    with (tmp_path / INDEX).open("wb") as file:
+        file.truncate(64 * 2**20 + 1)
+    with pytest.raises(InputError, match="larger than 67,108,864 bytes"):
+        weights_of(SPEC, str(tmp_path))
+
+
+def test_memory_that_runs_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is said of the file that was read."""
+
+    def loads(*_: Any, **__: Any) -> None:
+        raise MemoryError
+
+    path = write_raw(tmp_path / "a.safetensors", b'{"a": 1}')
+    monkeypatch.setattr(safetensors.json, "loads", loads)
+    with pytest.raises(InputError, match=r"a\.safetensors: takes more memory"):
+        file_bytes(str(path))
 
 
 def entry(begin: int, end: int) -> dict[str, Any]:
