@@ -175,8 +175,11 @@ def _snapshots(root: str) -> Iterator[str]:
 
 
 def _main_revision(root: str) -> str | None:
+    path = os.path.join(root, "refs", "main")
+    if not os.path.isfile(path):  # a pipe would never end
+        return None
     try:
-        with open(os.path.join(root, "refs", "main"), encoding="ascii") as file:
+        with open(path, encoding="ascii") as file:
             revision = file.read(100).strip()
     except (OSError, ValueError):
         return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import types
 from collections.abc import Callable
@@ -14,7 +15,7 @@ import pytest
 
 from kvplan.cli import main
 from kvplan.errors import InputError, MissingDependencyError, UnknownModelError
-from kvplan.importers.hub import fetch_snapshot, is_repo_id
+from kvplan.importers.hub import fetch_snapshot, find_snapshot, is_repo_id
 from kvplan.load import import_model, load_model
 from tests.importers.config_cases import llama
 
@@ -298,3 +299,14 @@ def test_weights_of_a_quantised_copy(hub: FakeHub, capsys: Any) -> None:
     assert result["model"]["name"] == "qwen3-8b"
     assert result["weights"]["by_dtype"] == {"fp8_e4m3": 16}
     assert hub.asked == ["headers"]
+
+
+def test_a_revision_that_is_a_pipe_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would never end; the newest snapshot is taken, as without `refs/main`."""
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
+    root = tmp_path / "models--org--tiny"
+    (root / "snapshots" / REVISION).mkdir(parents=True)
+    (root / "snapshots" / REVISION / "config.json").write_text(json.dumps(llama()))
+    (root / "refs").mkdir()
+    os.mkfifo(root / "refs" / "main")
+    assert find_snapshot("org/tiny") == str(root / "snapshots" / REVISION)
