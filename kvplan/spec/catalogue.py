@@ -64,10 +64,11 @@ class Catalogue:
     def __init__(self, folders: Sequence[str] | None = None) -> None:
         if folders is None:
             folders = [part for part in os.environ.get(ENVIRONMENT, "").split(os.pathsep) if part]
+        folders = [os.path.expanduser(folder) for folder in folders]
         for folder in folders:
             if not os.path.isdir(folder):
                 raise SpecError("the spec folder does not exist or is no folder", where=folder)
-        self._own = [SpecFolder(folder) for folder in folders]
+        self._own = [SpecFolder(folder, indexed=False) for folder in folders]
         self._builtin = builtin_folder()
 
     def entries(self, *, holding: str = "") -> Iterator[Entry]:

@@ -30,13 +30,17 @@ class SpecFolder:
         loader: the module loader that reads inside an archive, when the folder is in one.
         installed: the folder is part of an installed package. Its files do not come, go or change
             by themselves, so only those that are used are compared with the index.
+        indexed: the index is kvplan's own. In a folder of the user's nothing vouches for a file of
+            that name, so it is not opened.
     """
 
-    def __init__(self, path: str, loader: Any = None, *, installed: bool = False) -> None:
+    def __init__(
+        self, path: str, loader: Any = None, *, installed: bool = False, indexed: bool = True
+    ) -> None:
         self.path = path
         self._loader = loader
         self._installed = installed or loader is not None
-        self._lines = self._read_index()
+        self._lines = self._read_index() if indexed else {}
 
     def documents(self, holding: str = "") -> Iterator[Document]:
         """Every spec document, in order of file names.

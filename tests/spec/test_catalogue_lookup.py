@@ -189,3 +189,30 @@ def test_a_missing_file_is_no_unknown_name(builtin):
     """What ends like a file is one."""
     with pytest.raises(KvplanError, match=r"^nowhere/x\.yaml: does not exist$"):
         load_model("nowhere/x.yaml")
+
+
+@pytest.mark.parametrize("make", ["pipe", "device", "entry"])
+def test_an_index_in_a_folder_of_the_users_own_is_not_read(tmp_path, make):
+    """Nothing vouches for it: a pipe would hang, a device never ends, a stale entry may be bad."""
+    folder = tmp_path / "own"
+    write(folder, "mine", layers=3)
+    index = folder / "index.json"
+    if make == "pipe":
+        os.mkfifo(index)
+    elif make == "device":
+        index.symlink_to("/dev/zero")
+    else:
+        size = (folder / "mine.yaml").stat().st_size
+        index.write_text(f'{{\n"mine.yaml": {{"size": {size}, mine broken}}\n}}\n')
+        os.utime(folder / "mine.yaml", (0, 0))
+
+    assert Catalogue([str(folder)]).find("mine").spec().layers == ("attention",) * 3
+
+
+def test_folders_of_the_users_own_may_begin_at_home(tmp_path, monkeypatch):
+    """No shell expands a `~` inside a variable, nor after another folder of a list."""
+    write(tmp_path / "specs", "mine", layers=3)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("KVPLAN_SPECS", "~/specs")
+
+    assert Catalogue().find("mine").document.name == str(tmp_path / "specs" / "mine.yaml")
