@@ -56,7 +56,11 @@ def _dispatch(args: list[str]) -> int:
             return _run(command, values)
     from kvplan.cli.app import build, run
 
-    code = run(build([_load(name) for name in _MODULES], ABOUT, _run), args or ["--help"])
+    chosen: list[tuple[Command, Values]] = []
+    app = build([_load(name) for name in _MODULES], ABOUT, lambda *one: chosen.append(one))
+    code = run(app, args or ["--help"])
+    if chosen:
+        return _run(*chosen[0])
     return code if args else 2  # nothing was asked for
 
 
@@ -68,10 +72,11 @@ def _load(name: str) -> Command:
 
 
 def _run(command: Command, values: Values) -> int:
+    from kvplan.cli.complain import complain
     from kvplan.errors import KvplanError
 
     try:
         return command.run(values)
     except KvplanError as error:
-        print(f"kvplan {command.name}: {error}", file=sys.stderr)
+        complain(f"kvplan {command.name}: {error}")
         return error.exit_code

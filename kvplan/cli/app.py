@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable
+from contextlib import redirect_stdout
 from inspect import Parameter, Signature
+from io import StringIO
 from typing import Annotated, Any
 
 import typer
 
+from kvplan.cli.complain import complain
 from kvplan.cli.options import Argument, Command, Option
 
 _SETTINGS = {"help_option_names": ["-h", "--help"]}
 
 
 def build(
-    commands: Iterable[Command], about: str, run: Callable[[Command, Any], int]
+    commands: Iterable[Command], about: str, chosen: Callable[[Command, Any], object]
 ) -> typer.Typer:
-    """An application with one subcommand per entry; `run` gets the command and its values."""
+    """An application with one subcommand per entry; `chosen` gets the command and its values."""
     app = typer.Typer(
         name="kvplan",
         help=about,
@@ -40,16 +42,36 @@ def build(
 
     for command in commands:
         app.command(command.name, help=command.help, context_settings=_SETTINGS)(
-            _callback(command, run)
+            _callback(command, chosen)
         )
     return app
 
 
 def run(app: typer.Typer, args: list[str]) -> int:
-    """Parse and run a command line; a usage error is printed as every other error is."""
+    """Parse a command line; a usage error is printed as every other error is.
+
+    Help, version and completions are collected first and printed as a report is, so that a full
+    disk or a reader that goes away means the same for all.
+    """
+    from kvplan.errors import UsageError
+    from kvplan.report.write import deliver
+
+    printed = StringIO()
+    try:
+        with redirect_stdout(printed):
+            code = _parse(app, args)
+        if printed.getvalue():
+            deliver(printed.getvalue(), None)
+    except UsageError as error:
+        complain(f"kvplan: {error}")
+        return error.exit_code
+    return code
+
+
+def _parse(app: typer.Typer, args: list[str]) -> int:
     try:
         return int(app(args, prog_name="kvplan", standalone_mode=False) or 0)
-    except SystemExit as done:  # completion, or a reader of the help that went away
+    except SystemExit as done:  # completion
         return done.code if isinstance(done.code, int) else 0
     except Exception as error:
         # The class of usage errors is typer's own or click's, depending on typer's version.
@@ -58,14 +80,13 @@ def run(app: typer.Typer, args: list[str]) -> int:
         message = error.format_message().strip().removesuffix(".")
         nearest = "kvplan" if args[0].startswith("-") else f"kvplan {args[0]}"
         place = getattr(getattr(error, "ctx", None), "command_path", nearest)
-        print(f"{place}: {message[:1].lower()}{message[1:]}", file=sys.stderr)
-        print(f"hint: {place} --help", file=sys.stderr)
+        complain(f"{place}: {message[:1].lower()}{message[1:]}\nhint: {place} --help")
         return 2
 
 
-def _callback(command: Command, run: Callable[[Command, Any], int]) -> Callable[..., None]:
+def _callback(command: Command, chosen: Callable[[Command, Any], object]) -> Callable[..., None]:
     def callback(**values: Any) -> None:
-        raise typer.Exit(run(command, values))
+        chosen(command, values)
 
     parameters = [_option(option) for option in command.options]
     if command.argument is not None:

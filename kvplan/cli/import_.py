@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-
+from kvplan.cli.complain import complain
 from kvplan.cli.options import NETWORK, OUTPUT, Argument, Command, Values
 
 
@@ -20,7 +19,7 @@ def run(values: Values) -> int:
     header = [f"{attention_label(found.spec)}, imported by kvplan from {place}"]
     header += [f"{warning.id}: {warning.message}" for warning in found.warnings]
     for warning in found.warnings:
-        print(f"warning: {warning.message} [{warning.id}]", file=sys.stderr)
+        complain(f"warning: {warning.message} [{warning.id}]")
     return deliver(
         write_spec(found.spec, comments=found.comments(place), header=header), values["output"]
     )

@@ -6,6 +6,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+from kvplan.cli.complain import complain
 from kvplan.cli.engine_options import ENGINE_OPTIONS, options_from
 from kvplan.cli.options import (
     ENGINE,
@@ -38,7 +39,7 @@ def run(values: Values) -> int:
         try:
             return _verify(values, rank=0)
         except KeyboardInterrupt:
-            print("kvplan verify: interrupted; everything allocated was freed", file=sys.stderr)
+            complain("kvplan verify: interrupted; everything allocated was freed")
             raise
     from kvplan.errors import KvplanError
     from kvplan.verify.ranks import Stopped, stoppable
@@ -47,19 +48,16 @@ def run(values: Values) -> int:
         with stoppable():
             code = _verify(values, rank=world.rank)
     except Stopped:
-        print(
-            f"kvplan verify: rank {world.rank}: ended, because another rank is gone",
-            file=sys.stderr,
-        )
+        complain(f"kvplan verify: rank {world.rank}: ended, because another rank is gone")
         code = 1
     except KvplanError as error:
         # each rank may have a reason of its own
-        print(f"kvplan verify: rank {world.rank}: {error}", file=sys.stderr)
+        complain(f"kvplan verify: rank {world.rank}: {error}")
         code = error.exit_code
     if code:
         # a thread may still wait for a rank that is gone: leave without asking it
-        sys.stdout.flush()
-        sys.stderr.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
         os._exit(code)
     return code
 
@@ -102,7 +100,7 @@ def _verify(values: Values, *, rank: int) -> int:
         # rank 0 has the report, unless it is the one that is gone
         for check in found.checks:
             if check.ok is False:
-                print(f"kvplan verify: rank {rank}: {check.name}: {check.why}", file=sys.stderr)
+                complain(f"kvplan verify: rank {rank}: {check.name}: {check.why}")
     return 0 if found.ok else 1
 
 

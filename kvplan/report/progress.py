@@ -10,7 +10,7 @@ from contextlib import contextmanager
 @contextmanager
 def step_progress() -> Iterator[Callable[[str, int, int], None]]:
     """A line that says what runs now; yields the function that is told (what, done, in all)."""
-    if not sys.stderr.isatty():
+    if sys.stderr is None or not sys.stderr.isatty():
         yield lambda what, done, total: None
         return
     from rich.console import Console
@@ -27,7 +27,7 @@ def step_progress() -> Iterator[Callable[[str, int, int], None]]:
 @contextmanager
 def byte_progress(total: int, what: str) -> Iterator[Callable[[int], None]]:
     """A bar over `total` bytes; yields the function that moves it on by some."""
-    if not sys.stderr.isatty() or not total:
+    if sys.stderr is None or not sys.stderr.isatty() or not total:
         yield lambda _: None
         return
     from rich.console import Console

@@ -115,7 +115,10 @@ def _write_file(path: str, text: str) -> None:
 
     What a link points at is replaced, not the link; a device or a pipe is written directly.
     """
-    target = os.path.realpath(path)
+    try:
+        target = os.path.realpath(path)
+    except OSError as error:  # a working folder that is gone
+        raise UsageError(f"--output {path}: cannot be written: {error.strerror}") from None
     direct = os.path.exists(target) and not os.path.isfile(target)
     written = target if direct else f"{target}.{os.getpid()}.tmp"
     try:
