@@ -127,3 +127,28 @@ def test_openelm_heads_by_layer() -> None:
               "num_query_heads": [12, 16], "num_kv_heads": [3, 4], "model_dim": 1280}  # fmt: skip
     spec = import_config(config).spec
     assert [spec.kinds[name][0].kv_heads for name in spec.layers] == [3, 4]
+
+
+@pytest.mark.parametrize("attention", [..., None, "32", [], {}, {"kv_n_heads": None}])
+def test_dbrx_without_kv_heads(attention: object) -> None:
+    """DBRX without kv_n_heads in attn_config is refused: it is no multi-head model."""
+    dbrx = {"model_type": "dbrx", "n_layers": 40, "n_heads": 48, "d_model": 6144,
+            "max_seq_len": 32768, "attn_config": attention}  # fmt: skip
+    with pytest.raises(ImportRefused, match="attn_config"):
+        import_config({key: value for key, value in dbrx.items() if value is not ...})
+
+
+def test_an_object_is_an_object() -> None:
+    """A text where an object should stand is refused, not read as an empty one."""
+    m3 = llama(model_type="minimax_m3", sparse_attention_config="32")
+    with pytest.raises(ImportRefused, match="sparse_attention_config is '32', it must be an ob"):
+        import_config(m3)
+
+
+@pytest.mark.parametrize(("model_type", "default"), [("qwen3", 128), ("gemma", 256)])
+def test_null_head_dim(model_type: str, default: int) -> None:
+    """head_dim null, where the class knows a number that hidden_size / heads is not, is refused."""
+    config = llama(model_type=model_type, hidden_size=5120)
+    assert kept(config).fields()
+    with pytest.raises(ImportRefused, match=rf"head_dim is null, .* {default} .* 160"):
+        import_config({**config, "head_dim": None})

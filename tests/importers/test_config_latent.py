@@ -120,3 +120,11 @@ def test_indexer_pattern_is_letters() -> None:
     config = llama(model_type="glm_moe_dsa", index_head_dim=128, index_topk=2048, **MLA)
     with pytest.raises(ImportRefused, match="index_topk_pattern is 5"):
         import_config({**config, "index_topk_pattern": 5})
+
+
+@pytest.mark.parametrize("rank", [None, 0])
+def test_no_latent_that_is_not_switched_off(rank: int | None) -> None:
+    """kv_lora_rank null or 0 without use_mla false is an error, not plain attention."""
+    config = llama(model_type="deepseek_v2", **{**MLA, "kv_lora_rank": rank})
+    with pytest.raises(ImportRefused, match=f"kv_lora_rank is {'null' if rank is None else 0}"):
+        import_config(config)

@@ -222,3 +222,18 @@ def test_folder_without_config(tmp_path) -> None:
     """A folder that holds neither file is refused."""
     with pytest.raises(ImportRefused, match=r"neither config\.json nor params\.json"):
         import_config(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("scaling", "message"),
+    [
+        ("x", "rope_scaling is 'x', it must be an object"),
+        ({"type": "linear", "factor": "4"}, "rope_scaling.factor is '4', it must be a number"),
+        ({"type": "linear", "factor": True}, "rope_scaling.factor is True"),
+        ({"type": 4, "factor": 4}, "the type is 4, it must be a text"),
+    ],
+)
+def test_rope_of_the_wrong_type(scaling: Any, message: str) -> None:
+    """A scaling of the wrong type is an error: without it the default length would be another."""
+    with pytest.raises(ImportRefused, match=message):
+        import_config(llama(rope_scaling=scaling))

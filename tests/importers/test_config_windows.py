@@ -183,3 +183,19 @@ def test_gpt_neo() -> None:
         "window_size": 256, "attention_types": [[["global", "local"], 2]],
     }  # fmt: skip
     assert import_config(config).spec.layers == ("full", "sliding") * 2
+
+
+@pytest.mark.parametrize("types", [None, ...])
+def test_step_without_layer_types(types: Any) -> None:
+    """A Step 3.7 with a window whose layers nobody lists is refused, not windowed throughout."""
+    config = llama(model_type="step3p7", sliding_window=512, layer_types=types)
+    with pytest.raises(ImportRefused, match="layer_types is missing"):
+        import_config(config)
+    assert len(import_config({**config, "sliding_window": None}).spec.layers) == 32
+
+
+def test_gpt_neo_types_are_a_list() -> None:
+    """attention_types that are no list do not become the class's alternation."""
+    config = llama(model_type="gpt_neo", num_layers=32, window_size=256, attention_types="global")
+    with pytest.raises(ImportRefused, match="attention_types is 'global'"):
+        import_config(config)

@@ -38,34 +38,38 @@ def rope(facts: Facts) -> Rope | None:
     """The rotary scaling, None without any; of several, the one of the full-attention layers."""
     key = next((name for name in ("rope_parameters", "rope_scaling") if facts.has(name)), None)
     facts.ignore("rope_parameters", "rope_scaling")
-    if key is None or not isinstance(facts.take(key), Mapping):
+    found = facts.inner(key) if key else None
+    if key is None or found is None:
         return None
-    found: Mapping[str, Any] = facts.take(key)
     if isinstance(found.get("full_attention"), Mapping):
         found = found["full_attention"]
         key += ".full_attention"
     type_ = found.get("rope_type", found.get("type"))
-    if not isinstance(type_, str) or type_ == "default":
+    if type_ is not None and not isinstance(type_, str):
+        facts.refuse(f"{key}: the type is {type_!r}, it must be a text", key=key)
+    if type_ is None or type_ == "default":
         return None
     facts.ignore("original_max_position_embeddings")
-    original = found.get("original_max_position_embeddings")
-    if original is None and type_ in ("longrope", "su"):  # `su` is longrope's old name
-        original = facts.whole("original_max_position_embeddings")
-    context = _number(original)
+    context = _number(facts, found, key, "original_max_position_embeddings")
+    if context is None and type_ in ("longrope", "su"):  # `su` is longrope's old name
+        context = facts.whole("original_max_position_embeddings")
     scaling = Rope(
         type=type_,
-        factor=_number(found.get("factor")),
+        factor=_number(facts, found, key, "factor"),
         original_max_context=int(context) if context and context >= 1 else None,
     )
     facts.note("rope", type_, facts.origin(key))
     return scaling
 
 
-def _number(value: Any) -> float | None:
-    """A finite number of a size that a config can mean, else None."""
-    if not isinstance(value, (int, float)) or isinstance(value, bool):
+def _number(facts: Facts, found: Mapping[str, Any], key: str, name: str) -> float | None:
+    """A finite number of a size that a config can mean, None if absent or null."""
+    value = found.get(name)
+    if value is None:
         return None
-    return float(value) if abs(value) < 2**40 else None
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) < 2**40:
+        facts.refuse(f"{key}.{name} is {value!r}, it must be a number", key=key)
+    return float(value)
 
 
 def image_attention(facts: Facts) -> str | None:

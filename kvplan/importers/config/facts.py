@@ -98,8 +98,16 @@ class Facts:
         return _at(self.data, tuple(key.split(".")))
 
     def take(self, key: str) -> Any:
-        """The value of a key as it stands, None if it does not; the key counts as understood."""
+        """The value of a key as it stands, None if it does not; the key counts as understood.
+
+        Raises:
+            ImportRefused: what a dotted key goes into is no object.
+        """
         self.used.add(self.place(key))
+        parent, _, _ = key.rpartition(".")
+        if parent and self.stands(parent) and not isinstance(self._look(parent), Mapping | None):
+            found = _shown(self._look(parent))
+            self.refuse(f"{parent} is {found}, it must be an object", key=parent)
         return self._look(key)
 
     def names(self, field: str) -> tuple[str, ...]:

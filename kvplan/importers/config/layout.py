@@ -66,6 +66,15 @@ def head_dim(facts: Facts, heads: int, *keys: str) -> int:
     if value is not None:
         return value
     hidden = facts.count("hidden_size")
+    null = next((key for key in keys or facts.names("head_dim") if facts.stands(key)), None)
+    fixed = facts.defaults.value("head_dim", nested=bool(facts.path)) if facts.defaults else None
+    if null and fixed is not None and fixed * heads != hidden:
+        facts.refuse(
+            f"{null} is null, where the class knows {fixed} and hidden_size / heads is "
+            f"{hidden / heads:g}",
+            key=null,
+            hint=f'write "{null}": the elements of one head, or leave it out for {fixed}',
+        )
     if hidden % heads:
         facts.refuse(
             f"hidden_size {hidden} is no multiple of {heads} attention heads",

@@ -20,7 +20,7 @@ _ROOMS = "windows gemma heads per_layer latent linear mamba nemotron zamba recur
 # Model types whose layers all attend with K and V per KV head, whole or through one window.
 _PLAIN_TYPES = """
     apertus apertus1p5_text aquila arcee arctic aria_text aya baichuan bailing_moe bailing_moe_v2
-    biogpt bitnet bloom chameleon codegen codeshell cogvlm cohere csm ctrl dbrx deepseek
+    biogpt bitnet bloom chameleon codegen codeshell cogvlm cohere csm ctrl deepseek
     deepseek_ocr2_text diffllama dots1 emu3_text_model ernie4_5 ernie4_5_moe ernie4_5_vl_moe_text
     exaone flex_olmo gemma glm glm4 glm4_moe glm4v_moe_text glm4v_text glm_ocr_text gpt2 gpt_neox
     gpt_neox_japanese gptj granite granite_docling_text granitemoe granitemoeshared grok-1 helium

@@ -101,6 +101,17 @@ def phi3(facts: Facts) -> Layout:
     return plain(facts)
 
 
+@family("dbrx")
+def dbrx(facts: Facts) -> Layout:
+    """DBRX: the KV heads stand in attn_config."""
+    layers = layer_count(facts)
+    heads = facts.count("heads")
+    count = facts.count("kv_heads", "attn_config.kv_n_heads")
+    if heads % count:
+        facts.refuse(f"{count} KV heads do not divide {heads} heads", key="attn_config.kv_n_heads")
+    return uniform(facts, layers, FullAttention(kv_heads=count, head_dim=head_dim(facts, heads)))
+
+
 @family("mpt")
 def mpt(facts: Facts) -> Layout:
     """MPT: attn_config.attn_type says how the query heads share K and V."""

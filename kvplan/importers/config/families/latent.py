@@ -42,9 +42,7 @@ def mla(facts: Facts) -> Layout:
 @family("deepseek_v2")
 def deepseek_v2(facts: Facts) -> Layout:
     """DeepSeek V2, and its small relatives that switch the latent off (use_mla false)."""
-    if facts.flag("use_mla", default=True) and not (
-        facts.stands("kv_lora_rank") and not facts.has("kv_lora_rank")
-    ):
+    if facts.flag("use_mla", default=True):
         return mla(facts)
     facts.ignore(
         "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim", "kv_lora_rank", "q_lora_rank"

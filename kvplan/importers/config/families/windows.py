@@ -144,6 +144,12 @@ def step3(facts: Facts) -> Layout:
     extra = draft_count(facts, "num_nextn_predict_layers") or 0
     covered = layers + extra if len(types) == layers + extra else layers
     names = layer_names(facts, "layer_types", covered, LAYER_TYPES)
+    if names is None and facts.has("sliding_window"):
+        facts.refuse(
+            "layer_types is missing, so which layers the sliding_window is of is unknown",
+            key="sliding_window",
+            hint='write "layer_types": sliding_attention or full_attention for each layer',
+        )
     if names is None:
         return plain(facts)
     state = full(facts)
@@ -219,7 +225,9 @@ def gpt_neo(facts: Facts) -> Layout:
     listed = facts.texts("attention_layers")
     runs = facts.take("attention_types") if listed is None else [[[w], 1] for w in listed]
     facts.ignore("attention_types")
-    for run in runs if isinstance(runs, list) else [[["global", "local"], layers // 2]]:
+    if runs is not None and not isinstance(runs, list):
+        facts.refuse(f"attention_types is {runs!r}, it must be a list", key="attention_types")
+    for run in runs if runs is not None else [[["global", "local"], layers // 2]]:
         if not (isinstance(run, list) and len(run) == 2 and isinstance(run[0], list)):
             facts.refuse("attention_types is not made of [[kinds], times]", key="attention_types")
         if not isinstance(run[1], int) or not 0 < run[1] <= layers:
