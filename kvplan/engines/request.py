@@ -11,6 +11,9 @@ from kvplan.spec.model import ModelSpec
 from kvplan.spec.states import CrossAttention
 from kvplan.units import MAX_COUNT
 
+# Far above any deployment: every rank's tensors are listed.
+MAX_RANKS = 2**16
+
 # The format of what a model without a cache keeps, when nothing names another.
 NO_FORMAT = DType("none", 1, 0, 0, (), "no element is stored")
 
@@ -29,7 +32,7 @@ class Request(Record):
         options: an engine's own flags by their own names, without dashes in front.
 
     Raises:
-        UsageError: a count that is no whole number between 1 and 2^40.
+        UsageError: a count that is no whole number between 1 and 2^40, or more ranks than 2^16.
     """
 
     ctx: int | None = None
@@ -53,6 +56,12 @@ class Request(Record):
                 continue
             if type(value) is not int or not 1 <= value <= MAX_COUNT:
                 raise UsageError(f"{name} {value!r} is not a whole number in 1 .. 2^40")
+        ranks = self.tp * self.pp * self.dp
+        if max(ranks, self.dcp) > MAX_RANKS:
+            raise UsageError(
+                f"{max(ranks, self.dcp):,} ranks are more than {MAX_RANKS:,}",
+                hint="tp x pp x dp is one cache for each rank; no such deployment exists",
+            )
 
 
 def context_of(spec: ModelSpec, request: Request) -> int:

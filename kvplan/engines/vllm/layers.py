@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 from kvplan.engines.vllm.blocks import BlockChoice
 from kvplan.engines.vllm.model import Model
@@ -67,7 +67,7 @@ def kinds_of(model: Model, layers: tuple[str, ...], *, on_last_stage: bool) -> t
             layers = tuple(
                 name + "\0" if index in model.skipped else name for index, name in enumerate(layers)
             )
-    ends = [sum(sizes[:stage]) for stage in range(len(sizes) + 1)]
+    ends = accumulate(sizes, initial=0)
     counted = [Counter(layers[start:end]) for start, end in pairwise(ends)]
     found = []
     for name in dict.fromkeys(layers):
