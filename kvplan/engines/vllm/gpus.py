@@ -70,8 +70,9 @@ def find_gpu(text: str) -> Gpu:
     if key in GPUS:
         return GPUS[key]
     squeezed = key.replace("-", "").replace(" ", "")
-    # The longest name wins: `l40s` is not an `l40`, `gh200` not an `h200`.
-    for name in sorted(GPUS, key=len, reverse=True):
+    # The longest name wins: `l40s` is not an `l40`, `gh200` not an `h200`. A number of devices
+    # (`h100:2`) is no part of a name.
+    for name in sorted(GPUS, key=len, reverse=True) if squeezed.isalnum() else ():
         if squeezed.startswith(name.replace("-", "")):
             return GPUS[name]
     raise UsageError(

@@ -129,7 +129,11 @@ VERSIONS: tuple[str, ...] = tuple(rules.version for rules in _KNOWN)
 
 
 def _number(version: str) -> tuple[int, int, int]:
-    match = re.fullmatch(r"v?(\d+)\.(\d+)(?:\.(\d+))?(?:[.+-]?\w[\w.+-]*)?", version.strip())
+    # Behind the three numbers only what PEP 440 has there: a1, rc2, .post1, .dev3, +cu129.
+    release = r"v?(\d{1,4})\.(\d{1,4})(?:\.(\d{1,4}))?"
+    tail = r"(?:[._-]?(?:a|b|c|rc|alpha|beta|post|dev)[._-]?\d*)*"
+    build = r"(?:\+[a-z0-9]+(?:[._-][a-z0-9]+)*)?"
+    match = re.fullmatch(release + tail + build, version.strip(), re.ASCII | re.IGNORECASE)
     if match is None:
         raise UsageError(f"vllm version {version!r} is not a version", hint="write it like 0.33.0")
     return int(match[1]), int(match[2]), int(match[3] or 0)

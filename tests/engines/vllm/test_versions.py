@@ -103,7 +103,29 @@ def test_the_oldest_release_started_with_one_block() -> None:
     assert fit(LLAMA, 2**20, 4096, version="0.2.4").refusal is not None
 
 
-def test_a_word_is_no_version() -> None:
+@pytest.mark.parametrize(
+    "text",
+    [
+        "latest",
+        "0",
+        "0.33.0.0.0.0",
+        "\u0660.\u0663",
+        "0.33.0-x",
+        "0.33.0.",
+        "0.33.0+",
+        "9" * 5000 + ".1",
+    ],
+)
+def test_a_word_is_no_version(text: str) -> None:
     """Anything that is not a version is an error."""
     with pytest.raises(UsageError, match="not a version"):
-        rules_of("latest")
+        rules_of(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["0.33.0rc1", "v0.33", "0.33.0.post1", "0.33.0rc2.dev63+g06bfb7a7d.d2025", "0.33.0+cu129"],
+)
+def test_what_a_build_appends_is_passed_over(text: str) -> None:
+    """As `vllm --version` prints it."""
+    assert rules_of(text)[0].version == "0.33.0"
