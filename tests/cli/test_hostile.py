@@ -68,6 +68,41 @@ def test_counts_that_are_none(capsys, tiny, option, value):
     assert option in refused(capsys, "size", tiny, option, value)
 
 
+@pytest.mark.parametrize("engine", ["logical", "vllm", "transformers"])
+@pytest.mark.parametrize(
+    "ranks",
+    [["--tp", "65537"], ["--pp", "1000000"], ["--dp", "1099511627776"], ["--dcp", "65537"],
+     ["--tp", "4096", "--dp", "32"]],
+)  # fmt: skip
+def test_more_ranks_than_any_deployment(capsys, engine, ranks):
+    """2^16 in all; every one of them would be listed."""
+    err = refused(capsys, "size", "llama3-8b", "--engine", engine, *ranks)
+
+    assert "ranks are more than 65,536" in err
+
+
+def test_a_stage_for_every_rank_is_answered_at_once(capsys):
+    """65,536 stages of a model of 32 layers: vLLM divides by the bytes of an empty one."""
+    assert main(["size", "llama3-8b", "--engine", "vllm", "--pp", "65536"]) == 1
+    assert "refuses to start: integer division or modulo by zero" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("flag", ["--speculative-config", "--kv-cache-dtype-skip-layers"])
+def test_json_nested_without_end(capsys, tiny, flag):
+    """An error that does not repeat a hundred thousand brackets."""
+    err = refused(
+        capsys, "size", tiny, "--engine", "vllm", "--engine-args", f"{flag} {'[' * 10**5}"
+    )
+
+    assert f"vllm {flag} cannot be '[[[" in err
+
+
+@pytest.mark.parametrize("gpu", ["nonsense", "", "h100:x", "h100:0", "h100:-1", "h100 x 2!"])
+def test_a_device_that_is_none(capsys, tiny, gpu):
+    """Nor is a number of them."""
+    assert "is not a kind that" in refused(capsys, "size", tiny, "--engine", "vllm", "--gpu", gpu)
+
+
 @pytest.mark.parametrize("value", ["", ",", "bf16,", ",bf16", "bf16,,fp8", "fp7", "bf16 fp8"])
 def test_formats_that_are_none(capsys, tiny, value):
     """Empty entries and unknown names."""

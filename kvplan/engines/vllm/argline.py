@@ -129,5 +129,5 @@ def _put(into: dict[str, Any], key: str, text: str, flag: Flag) -> None:
             raise UsageError(f"engine argument {flag.spellings[0]}.{key}: {name} is a value")
     try:
         into[last] = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         into[last] = text

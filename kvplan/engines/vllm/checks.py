@@ -1,10 +1,13 @@
 """What vLLM refuses before it builds a layer: lengths, heads, formats and parallelism.
 
 The order is vLLM's, because only the first refusal is ever seen.
-Source: vllm 0.33.0, config/model.py, config/vllm.py, config/speculative.py.
+Source: vllm 0.33.0, config/model.py, config/scheduler.py, config/vllm.py, config/speculative.py.
 """
 
 from __future__ import annotations
+
+from bisect import bisect_right
+from itertools import accumulate
 
 from kvplan.engines.vllm.families import Family
 from kvplan.engines.vllm.model import Model
@@ -42,6 +45,46 @@ def _older(version: str, last: str) -> bool:
         return tuple(int(part) for part in text.split("."))
 
     return numbers(version) <= numbers(last)
+
+
+def check_batch(settings: Settings, length: int, tokens: int, *, chunked_prefill: bool) -> None:
+    """A step must hold a token of every sequence, and a whole prompt that may not be cut.
+
+    Args:
+        settings: the options.
+        length: max_model_len.
+        tokens: max_num_batched_tokens.
+        chunked_prefill: whether the model can have its prompts cut at all.
+
+    Raises:
+        Refused: it does not.
+    """
+    chunked = chunked_prefill and settings.chunked_prefill is not False
+    if tokens < length and not chunked:
+        raise Refused(
+            "ValueError",
+            f"max_num_batched_tokens ({tokens}) is smaller than max_model_len ({length}). "
+            "This effectively limits the maximum sequence length to "
+            "max_num_batched_tokens and makes vLLM reject longer sequences. "
+            "Please increase max_num_batched_tokens or decrease max_model_len.",
+        )
+    if settings.max_seqs is not None and tokens < settings.max_seqs:
+        raise Refused(
+            "ValueError",
+            f"max_num_batched_tokens ({tokens}) must be greater than or equal to "
+            f"max_num_seqs ({settings.max_seqs}).",
+        )
+
+
+def check_state_blocks(settings: Settings, length: int, *, caches_prefixes: bool) -> None:
+    """A block size of states means something only where prefixes are cached.
+
+    Raises:
+        Refused: it is given, and they are not.
+    """
+    if settings.state_block_size in (None, length) or caches_prefixes:
+        return
+    raise Refused("ValueError", "--mamba-block-size can only be set with --enable-prefix-caching")
 
 
 def check_parallelism(model: Model) -> None:
@@ -101,9 +144,9 @@ def check_shared(model: Model) -> None:
     if settings.pp == 1:
         return
     sizes = stage_sizes(len(spec.layers), settings.pp, settings.partition)
-    starts = [sum(sizes[:stage]) for stage in range(len(sizes))]
+    starts = list(accumulate(sizes, initial=0))
     for layer, source in spec.shared_sources().items():
-        start = max((start for start in starts if start <= layer), default=0)
+        start = starts[bisect_right(starts, layer) - 1]
         if source < start and layer < len(spec.layers):
             raise Refused(
                 "ValueError",

@@ -23,6 +23,7 @@ from kvplan.errors import UsageError
 
 _DECIMAL = {"k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 _BINARY = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+_SHOWN = 120  # characters of a value that an error repeats
 TRUE, FALSE = ("true", "1", "yes", "on", ""), ("false", "0", "no", "off")
 
 
@@ -48,6 +49,21 @@ def _boolean(text: str) -> bool:
     if word in TRUE or word in FALSE:
         return word in TRUE
     raise ValueError(text)
+
+
+def _share(text: str) -> float:
+    """A share of the GPU; vLLM takes above 0 and up to 1."""
+    value = float(text)
+    if not 0 < value <= 1:  # nan is neither
+        raise ValueError(text)
+    return value
+
+
+def _above_zero(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise ValueError(text)
+    return value
 
 
 def _mapping(text: str) -> dict[str, Any]:
@@ -105,8 +121,9 @@ class Flag:
         """
         try:
             return self.read(text)
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError, RecursionError, OverflowError) as error:
             shown = self.spellings[0] if self.spellings else self.name
+            text = text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
             raise UsageError(f"vllm {shown} cannot be {text!r}") from error
 
 
@@ -123,7 +140,7 @@ TABLE: tuple[Flag, ...] = (
     Flag("kv_cache_dtype", ("--kv-cache-dtype",), str, "auto", _CACHE),
     Flag("block_size", ("--block-size",), int, None, _CACHE),
     Flag("gpu_memory_utilization", ("--gpu-memory-utilization", "--device-memory-utilization"),
-         float, None, _CACHE),
+         _share, None, _CACHE),
     Flag("kv_cache_memory_bytes", ("--kv-cache-memory-bytes", "--kv-cache-memory"), human_int, None,
          _CACHE),
     Flag("num_gpu_blocks_override", ("--num-gpu-blocks-override",), int, None, _CACHE),
@@ -133,7 +150,7 @@ TABLE: tuple[Flag, ...] = (
     Flag("attention_backend", ("--attention-backend",), str, None, "config/attention.py"),
     Flag("mamba_cache_dtype", ("--mamba-cache-dtype",), str, "auto", _CACHE),
     Flag("mamba_ssm_cache_dtype", ("--mamba-ssm-cache-dtype",), str, "auto", _CACHE),
-    Flag("mamba_block_size", ("--mamba-block-size",), int, None, _CACHE),
+    Flag("mamba_block_size", ("--mamba-block-size",), _above_zero, None, _CACHE),
     Flag("max_num_batched_tokens", ("--max-num-batched-tokens",), human_int, None,
          "engine/arg_utils.py get_batch_defaults"),
     Flag("max_num_seqs", ("--max-num-seqs",), int, None, "engine/arg_utils.py get_batch_defaults"),

@@ -11,10 +11,12 @@ from kvplan.engines.vllm.blocks import BlockChoice, choose_block_size
 from kvplan.engines.vllm.capacity import Pool
 from kvplan.engines.vllm.checks import (
     check_architecture,
+    check_batch,
     check_draft,
     check_formats,
     check_parallelism,
     check_shared,
+    check_state_blocks,
 )
 from kvplan.engines.vllm.families import family_of
 from kvplan.engines.vllm.groups import form_groups, merge_equal
@@ -66,6 +68,9 @@ def prepare(spec: ModelSpec, settings: Settings, find_model: FindModel) -> Prepa
     check_architecture(spec, family, settings)
     length = settle_length(spec, settings)
     model = build_model(spec, settings)
+    chunked = not is_encoder_decoder(spec)
+    tokens, why = settings.batched_tokens_for(length.tokens, chunked_prefill=chunked)
+    check_batch(settings, length.tokens, tokens, chunked_prefill=chunked)
     check_parallelism(model)
     check_formats(model)
     check_shared(model)
@@ -74,6 +79,7 @@ def prepare(spec: ModelSpec, settings: Settings, find_model: FindModel) -> Prepa
     # DeepSeek's sparse backends repack the cache for every later layer.
     model = replace(model, cache=_repacked(model, kinds))
     caches = caches_prefixes(model)
+    check_state_blocks(settings, length.tokens, caches_prefixes=caches)
     caches_states = caches and any(slot.shapes is not None for slot in slots)
     choice = choose_block_size(model, slots, caches_states=caches_states)
     runs = runs_of(model, kinds, choice, length.tokens, caches_states=caches_states)
@@ -86,9 +92,6 @@ def prepare(spec: ModelSpec, settings: Settings, find_model: FindModel) -> Prepa
     check_expressible(layout, groups)
     pool = Pool(tuple(groups), layout, settings.pp, settings.rules)
     pool.check_stages()
-    tokens, why = settings.batched_tokens_for(
-        length.tokens, chunked_prefill=not is_encoder_decoder(spec)
-    )
     load = Load(
         length=length.tokens,
         in_flight=tokens * (

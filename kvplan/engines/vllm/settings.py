@@ -55,6 +55,7 @@ class Settings:
     pp: int
     dcp: int
     block_size: int | None
+    state_block_size: int | None
     batched_tokens: int | None
     max_seqs: int | None
     prefix_caching: bool | None
@@ -142,6 +143,7 @@ def read_settings(request: Request, rules: Rules) -> Settings:
         pp=ranks("pipeline_parallel_size", values, request.pp),
         dcp=ranks("decode_context_parallel_size", values, request.dcp),
         block_size=_positive("block_size", value("block_size")),
+        state_block_size=value("mamba_block_size"),
         batched_tokens=_positive("max_num_batched_tokens", value("max_num_batched_tokens")),
         max_seqs=_positive("max_num_seqs", value("max_num_seqs")),
         prefix_caching=value("enable_prefix_caching"),

@@ -176,3 +176,21 @@ def test_json_values_given_key_by_key() -> None:
     assert options["block_size"] == "32"
     with pytest.raises(UsageError, match="block_size has no parts"):
         split_engine_args("--block-size.x 3")
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("gpu_memory_utilization", "nan"),
+        ("gpu_memory_utilization", "5"),
+        ("gpu_memory_utilization", "0"),
+        ("gpu_memory_utilization", "-0.5"),
+        ("mamba_block_size", "0"),
+        ("mamba_block_size", "-16"),
+    ],
+)
+def test_values_outside_of_a_flags_bounds(name: str, text: str) -> None:
+    """config/cache.py declares 0 < share <= 1 and a positive block size."""
+    with pytest.raises(UsageError, match=f"cannot be '{text}'"):
+        read_options({name: text})
+    assert read_options({"gpu_memory_utilization": "1"}) == {"gpu_memory_utilization": 1.0}

@@ -196,3 +196,29 @@ def test_classes_that_nobody_has() -> None:
     )
     spec = model(("decoder",) * 4, kinds, heads=8, architecture="WhisperForConditionalGeneration")
     assert size(spec, 512).refusal is None
+
+
+def test_a_step_holds_a_token_of_every_sequence() -> None:
+    """config/scheduler.py verify_max_model_len; the default of sequences follows the tokens."""
+    layout = size(LLAMA, 4096, max_num_batched_tokens=7, max_num_seqs=1024)
+    assert layout.refusal == (
+        "max_num_batched_tokens (7) must be greater than or equal to max_num_seqs (1024)."
+    )
+    assert size(LLAMA, 4096, max_num_batched_tokens=7).refusal is None
+    assert size(LLAMA, 4096, max_num_batched_tokens=64, max_num_seqs=64).refusal is None
+
+
+def test_a_prompt_that_is_not_cut_is_one_step() -> None:
+    """config/scheduler.py verify_max_model_len: without chunked prefill."""
+    options = {"enable_chunked_prefill": False}
+    refusal = size(LLAMA, 4096, max_num_batched_tokens=2048, **options).refusal
+    assert refusal is not None
+    assert refusal.startswith("max_num_batched_tokens (2048) is smaller than max_model_len (4096).")
+    assert size(LLAMA, 4096, max_num_batched_tokens=4096, **options).refusal is None
+
+
+def test_blocks_of_states_need_cached_prefixes() -> None:
+    """config/vllm.py validate_mamba_block_size."""
+    refusal = size(QWEN3_NEXT, 4096, mamba_block_size=512, enable_prefix_caching=False).refusal
+    assert refusal == "--mamba-block-size can only be set with --enable-prefix-caching"
+    assert size(QWEN3_NEXT, 4096, mamba_block_size=512, enable_prefix_caching=True).refusal is None
