@@ -50,6 +50,9 @@ def widths(state: Attention, spec: ModelSpec, family: Family, rules: Rules, tp: 
     """
     if isinstance(state, LatentAttention):
         if rules.mla_compressed:
+            # Every rank keeps the latent, but its query heads are split.
+            if (state.heads or spec.heads) and not family.whole_attention:
+                _split(_heads(state, spec), tp, "attention")
             return Widths(1, state.kv_lora_rank, 1, state.qk_rope_head_dim)
         heads = _heads(state, spec)
         nope, v_dim = state.qk_nope_head_dim, state.v_head_dim
@@ -59,7 +62,7 @@ def widths(state: Attention, spec: ModelSpec, family: Family, rules: Rules, tp: 
                 "the spec does not say how wide they are",
                 hint="write qk_nope_head_dim and v_head_dim on the latent layers",
             )
-        split = _split(heads, tp)
+        split = heads if family.whole_attention else _split(heads, tp)
         return Widths(split, nope + state.qk_rope_head_dim, split, v_dim)
     heads = state.kv_heads
     # falcon with one KV head (multi_query) caches that head; with groups, all query heads.
@@ -80,9 +83,9 @@ def _heads(state: Attention, spec: ModelSpec) -> int:
     return heads
 
 
-def _split(heads: int, tp: int) -> int:
+def _split(heads: int, tp: int, what: str = "key/value") -> int:
     if heads % tp:
-        raise UsageError(f"transformers cannot split {heads} key/value heads over {tp} ranks")
+        raise UsageError(f"transformers cannot split {heads} {what} heads over {tp} ranks")
     return heads // tp
 
 

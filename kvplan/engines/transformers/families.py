@@ -25,6 +25,7 @@ class Family:
         linear_cache: lightning layers keep their matrix in the model's format under this name.
         slides: which layers slide once any does: `all`, or `even` ones before the first that the
             spec says does.
+        whole_attention: tensor parallelism leaves attention alone, every rank computes all heads.
         source: the file that shows it.
     """
 
@@ -35,6 +36,7 @@ class Family:
     own_cache: str | None = None
     linear_cache: str | None = None
     slides: str | None = None
+    whole_attention: bool = False
     source: str = ""
 
 
@@ -71,6 +73,14 @@ _TABLE: dict[str, Family] = {
         source="configuration_qwen2_moe.py: (i + 1) % 2 and i < max_window_layers",
     ),
 }
+# Classes with latents whose base_model_tp_plan names no projection of attention.
+for _name in (
+    "axk1", "bailing_hybrid", "deepseek_v3", "kimi_linear", "mistral4", "mistral_large4",
+    "sarvam_mla", "youtu",
+):  # fmt: skip
+    _TABLE[_name] = Family(
+        whole_attention=True, source=f"configuration_{_name}.py, base_model_tp_plan"
+    )
 _TABLE["RefinedWeb"] = _TABLE["falcon"]
 _TABLE["RefinedWebModel"] = _TABLE["falcon"]
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from kvplan.engines.logical import logical_cache
 from kvplan.engines.request import Request
 from kvplan.engines.transformers import TransformersEngine
+from kvplan.errors import UsageError
 from kvplan.spec.model import ModelSpec
 from kvplan.spec.recurrent import GatedDeltaNet, Mamba2
 from kvplan.spec.states import (
@@ -209,3 +212,16 @@ def test_gpt_neo_keeps_everything_and_mimo_its_whole_window() -> None:
     per_token = 8 * (64 + 64) * 2
 
     assert (plain, neo, mimo) == (127 * per_token, 1000 * per_token, 128 * per_token)
+
+
+def test_query_heads_of_a_latent_are_split_too() -> None:
+    """128 heads over 7 ranks do not divide; DeepSeek-V3's plan leaves attention whole."""
+    v32 = model(("mla",) * 2, heads=128, mla=MLA, model_type="deepseek_v32")
+    with pytest.raises(UsageError, match="cannot split 128 attention heads over 7 ranks"):
+        ENGINE.layout(v32, Request(ctx=10, tp=7))
+    v3 = model(("mla",) * 2, heads=128, mla=MLA, model_type="deepseek_v3")
+    for spec, tp in ((v32, 8), (v3, 7)):
+        ranks = ENGINE.layout(spec, Request(ctx=10, tp=tp)).ranks
+        assert [rank.bytes for rank in ranks] == [2 * 10 * (512 + 64) * 2] * tp
+    before = ENGINE.layout(v3, Request(ctx=10, tp=2), "4.57.6")
+    assert before.ranks[0].bytes == 2 * 10 * 128 * (192 + 128) * 2
