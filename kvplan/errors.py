@@ -10,12 +10,15 @@
 
 "Does not fit", "does not agree" and "unknown" are results, not errors: they never appear here.
 A message is one sentence without a period; `where` is `file:line:column`, `hint` says what would
-fix it. What was given is quoted in a message, so each part is cut at a length that still reads.
+fix it. What was given is quoted in a message, so each part is cut at a length that still reads, and
+what a terminal would obey is written out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+
+from kvplan.printable import visible
 
 _LONGEST = 400
 
@@ -39,10 +42,11 @@ class KvplanError(Exception):
 
     def __str__(self) -> str:
         message = _cut(self.message)
-        lines = [f"{self.where}: {message}" if self.where else message]
+        where = (self.where or "").replace("\n", "\\n")  # a file may be called anything
+        lines = [f"{where}: {message}" if where else message]
         if self.hint:
             lines.append(f"hint: {_cut(self.hint)}")
-        return "\n".join(lines)
+        return visible("\n".join(lines))
 
 
 def _cut(text: str) -> str:

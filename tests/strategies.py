@@ -84,7 +84,7 @@ names = st.text(st.characters(codec="utf-8"), min_size=1, max_size=20).filter(
 @st.composite
 def specs(draw: st.DrawFn, state_kinds: st.SearchStrategy = kinds, text=texts) -> ModelSpec:
     """A model of up to four kinds of layer in any order."""
-    labels = draw(st.lists(text, min_size=1, max_size=4, unique=True))
+    labels = draw(st.lists(names, min_size=1, max_size=4, unique=True))
     layers = draw(st.lists(st.sampled_from(labels), min_size=1, max_size=24).map(tuple))
     draft = draw(st.just(()) | st.lists(st.sampled_from(labels), max_size=3).map(tuple))
     return ModelSpec(

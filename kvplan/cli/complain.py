@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import sys
 
+from kvplan.printable import visible
+
 
 def complain(text: str) -> None:
     """Print a text on standard error; that it cannot be said changes no exit code."""
     if sys.stderr is None:  # print() would take standard output instead
         return
     try:
-        print(text, file=sys.stderr, flush=True)
+        print(visible(text), file=sys.stderr, flush=True)
     except OSError:
         # What could not be written must not be tried again when the interpreter ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())

@@ -1,12 +1,21 @@
-"""CSV (RFC 4180): a header, one row per result, bytes as integers."""
+"""CSV (RFC 4180): a header, one row per result, bytes as integers.
+
+A spreadsheet takes a text that begins with `=`, `+`, `-` or `@` for a formula, and formulas can run
+programs. Such a text gets an apostrophe before it, which a spreadsheet does not show.
+Source: OWASP, CSV Injection.
+"""
 
 from __future__ import annotations
 
 import csv
 from collections.abc import Sequence
 from io import StringIO
+from typing import Any
 
+from kvplan.printable import visible
 from kvplan.report.rows import Row
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\n")
 
 
 def dump(rows: Sequence[Row]) -> str:
@@ -15,5 +24,12 @@ def dump(rows: Sequence[Row]) -> str:
     if rows:
         writer = csv.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")
         writer.writeheader()
-        writer.writerows(rows)
+        writer.writerows({name: _cell(value) for name, value in row.items()} for row in rows)
     return text.getvalue()
+
+
+def _cell(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    text = visible(value)
+    return f"'{text}" if text.startswith(_FORMULA) else text

@@ -9,8 +9,11 @@ from kvplan.report.facts import explain_facts, fit_facts, model_rows, size_facts
 
 
 def dump(data: Any) -> str:
-    """The text of a JSON report."""
-    return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
+    """The text of a JSON report; what a terminal would obey is escaped, all else as it is."""
+    text = json.dumps(data, indent=2, ensure_ascii=False)
+    if not text.isascii():
+        text = "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text)
+    return text.replace("\x7f", "\\u007f") + "\n"
 
 
 def size(results: Any, *, to_file: bool, per_layer: bool = False, layout: bool = False) -> str:

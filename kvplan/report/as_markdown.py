@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from kvplan.printable import visible
 from kvplan.report.rows import Row
 
 # What a key is called on a page, where its own name with blanks does not read so.
@@ -59,4 +60,4 @@ def _line(cells: Sequence[str]) -> str:
 def _cell(value: Any) -> str:
     if isinstance(value, int):
         return f"{value:,}"
-    return str(value).replace("|", "\\|").replace("\n", " ")
+    return visible(str(value)).replace("|", "\\|").replace("\n", " ")

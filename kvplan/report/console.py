@@ -10,10 +10,13 @@ import os
 import shutil
 import sys
 from io import StringIO
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from kvplan.printable import visible
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.text import Text
 
 PIPE_WIDTH = 120
 
@@ -31,6 +34,12 @@ def open_console(*, to_file: bool) -> Console:
     """A console that collects what is printed on it."""
     from rich.console import Console
 
+    class Careful(Console):
+        """Rich's own colours pass; what a text out of a file holds of them is written out."""
+
+        def render_str(self, text: str, **options: Any) -> Text:
+            return super().render_str(visible(text), **options)
+
     terminal = not to_file and sys.stdout is not None and sys.stdout.isatty()
     if terminal or "COLUMNS" in os.environ:
         width = max(40, shutil.get_terminal_size().columns)
@@ -38,7 +47,7 @@ def open_console(*, to_file: bool) -> Console:
         width = PIPE_WIDTH
     sheet = _Sheet()
     sheet.terminal = terminal
-    return Console(
+    return Careful(
         file=sheet,
         width=width,
         # None lets rich look at FORCE_COLOR.

@@ -37,7 +37,9 @@ class Rope(Record):
 
     def __post_init__(self) -> None:
         if self.factor is not None and not 0 < self.factor <= MAX_VALUE:
-            raise FieldError("factor", f"factor is {self.factor}, it must be above 0")
+            raise FieldError(
+                "factor", f"factor is {self.factor}, it must be above 0 and at most 2^50"
+            )
         check_counts(self)
 
 
@@ -101,6 +103,9 @@ class ModelSpec(Record):
     def __post_init__(self) -> None:
         if not self.name.strip() or not self.name.isprintable():
             raise FieldError("name", f"{self.name!r} is not a name")
+        for name in self.kinds:
+            if not name.strip() or not name.isprintable():
+                raise FieldError("kinds", f"{name!r} is not a name of a kind of layer")
         if not self.layers:
             raise FieldError("layers", "a model needs at least one layer")
         for name in (*self.layers, *self.draft_layers):

@@ -384,12 +384,12 @@ def test_an_output_file_needs_no_standard_output(tmp_path):
 
 
 def test_bytes_that_are_no_text_in_a_file_name(tmp_path):
-    """They are replaced where they are printed."""
+    """They are written out where they are printed."""
     (tmp_path / os.fsdecode(b"\xff.yaml")).write_text(SPEC)
     done = shell(f"kvplan size {tmp_path}/$'\\xff'.yaml --json; kvplan size $'\\xfe'.yaml")
 
     assert '"bytes": 102400' in done.stdout
-    assert "?.yaml: does not exist" in done.stderr
+    assert r"\udcfe.yaml: does not exist" in done.stderr
     assert "Traceback" not in done.stderr
 
 

@@ -332,7 +332,13 @@ WRONG = [
     (
         HEAD + "rope: {type: yarn, factor: 0}\nlayers: 1\nattention: {kind: none}\n",
         "2:28",
-        "factor is 0, it must be above 0",
+        "factor is 0, it must be above 0 and at most 2^50",
+        None,
+    ),
+    (
+        HEAD + f"rope: {{type: yarn, factor: {2**63}}}\nlayers: 1\nattention: {{kind: none}}\n",
+        "2:28",
+        f"factor is {2**63}, it must be above 0 and at most 2^50",
         None,
     ),
     (
@@ -358,6 +364,18 @@ WRONG = [
         'name: "\\e[2J"\nlayers: 1\nattention: {kind: none}\n',
         "1:7",
         r"'\x1b[2J' is not a name",
+        None,
+    ),
+    (
+        HEAD + 'kinds: {"\\e[31m": {kind: none}}\nlayers: 1\n',
+        "2:8",
+        r"'\x1b[31m' is not a name of a kind of layer",
+        None,
+    ),
+    (
+        HEAD + "kinds: {'': {kind: none}}\nlayers: 1\n",
+        "2:8",
+        "'' is not a name of a kind of layer",
         None,
     ),
     (HEAD + "layers: 0\nattention: {kind: none}\n", "2:9", "layers is 0, outside 1 .. 4,096", None),
