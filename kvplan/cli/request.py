@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from kvplan.cli.options import Values
 from kvplan.dtypes import find_dtype
+from kvplan.engines import is_logical
 from kvplan.engines.request import Request
 from kvplan.errors import UsageError
 from kvplan.units import parse_count, parse_tokens
@@ -44,6 +45,9 @@ def _ranks(values: Values, name: str) -> int:
 def dtypes_from(values: Values) -> list[str]:
     """The formats of `--dtype A,B`, at least one.
 
+    Without an engine `bf16` and `bfloat16` are one. An engine may store two spellings of one format
+    in different rows (vLLM's `fp8` and `fp8_e4m3`), so there only equal ones are.
+
     Raises:
         UsageError: an empty entry, or nothing left to say.
     """
@@ -54,8 +58,10 @@ def dtypes_from(values: Values) -> list[str]:
     if not all(names):
         raise UsageError(f"--dtype {values['dtype']!r} has an empty entry")
     unique: dict[object, str] = {}
+    logical = is_logical(values["engine"]) if "engine" in values else True
     for name in names:
-        unique.setdefault(find_dtype(name) or name, name)  # bf16 and bfloat16 are one
+        meaning = find_dtype(name) if logical else None
+        unique.setdefault(meaning or name.lower(), name)
     return list(unique.values())
 
 

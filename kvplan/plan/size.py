@@ -42,8 +42,12 @@ class SizeResult(NamedTuple):
 
     @property
     def dtype_name(self) -> str:
-        """The cache format, `K/V` where the two differ."""
-        return self.logical.dtypes.name
+        """The cache format, `K/V` where the two differ; for an engine, as it was asked for."""
+        own = self.request.options.get("kv_cache_dtype")
+        asked = (self.request.dtype if own is None else own).strip()
+        if self.allocated is None or asked.lower() == "auto":
+            return self.logical.dtypes.name
+        return asked
 
 
 def size(

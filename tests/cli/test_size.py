@@ -63,6 +63,20 @@ def test_formats_side_by_side_stand_in_their_order(capsys, tiny):
     ]
 
 
+def test_spellings_that_an_engine_stores_apart_stand_apart(capsys):
+    """DeepSeek-V3.2 on Hopper, 64 + 1 blocks of 61 layers x 64 rows with 132 bytes of indexer.
+
+    vLLM's fp8 has rows of 656 bytes (190.70 MiB), its fp8_e4m3 of 576 (171.34 MiB).
+    """
+    line = ["size", "deepseek-v3.2", "--engine", "vllm", "--dtype"]
+    assert main([*line, "fp8,fp8_e4m3,FP8", "--ctx", "4096"]) == 0
+    rows = [row.split() for row in capsys.readouterr().out.splitlines()]
+    assert [(row[1], row[6]) for row in rows if row[:1] == ["deepseek-v3.2"]] == [
+        ("fp8", "190.70"),
+        ("fp8_e4m3", "171.34"),
+    ]
+
+
 def test_k_and_v_apart(capsys, tiny):
     """100 tokens x 2 layers x (4 blocks x 34 + 4 blocks x 18)."""
     assert sizes(capsys, tiny, "--dtype-k", "q8_0", "--dtype-v", "q4_0") == [("q8_0/q4_0", 41600)]
