@@ -2,7 +2,7 @@
 
     llama3-8b, meta-llama/Meta-Llama-3-8B    the catalogue and the user's own spec folders, else the
                                              local Hugging Face cache, else, when allowed, the Hub
-    path/to/spec.yaml                        a spec
+    path/to/spec.yaml                        a spec, in braces or JSON too
     path/to/config.json, path/to/folder      a model's config (or Mistral's params.json); a folder
                                              without one may hold a GGUF model
     path/to/model.gguf                       a GGUF file, whatever its name ends in
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from kvplan.importers.imported import Imported
     from kvplan.spec.model import ModelSpec
 
-_FILE_ENDINGS = (".yaml", ".yml", ".json", ".gguf")
+_YAML_ENDINGS = (".yaml", ".yml")
+_FILE_ENDINGS = (*_YAML_ENDINGS, ".json", ".gguf")
 STDIN = "<stdin>"
 NETWORK_HINT = "--allow-network asks the Hugging Face Hub"
 _MOST_OF_STDIN = 16 * 2**20  # the largest config that can be right
@@ -108,7 +109,7 @@ def import_model(path: str, *, allow_network: bool = False) -> tuple[Imported, s
     if path == "-":
         return _imported_text(_read_stdin(), STDIN), STDIN
     place = os.path.expanduser(path)
-    if place.lower().endswith((".yaml", ".yml")) and os.path.isfile(place):
+    if place.lower().endswith(_YAML_ENDINGS) and os.path.isfile(place):
         raise InputError(
             "is YAML, a spec already", where=path, hint="`kvplan size` takes it as it is"
         )
@@ -227,14 +228,16 @@ def _import_path(path: str, name: str | None = None) -> tuple[Imported, str]:
 
 
 def _from_text(data: bytes, name: str) -> LoadedModel:
-    if data.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
-        return _loaded(_imported_text(data, name), name)
+    from kvplan.spec.braces import is_spec
     from kvplan.spec.reader import read_spec
     from kvplan.spec.source import decode, parse_yaml
 
     if not data.strip():
         raise InputError("is empty", where=name)
-    return LoadedModel(read_spec(parse_yaml(decode(data, name), name)), name)
+    text = decode(data, name)
+    if name.lower().endswith(_YAML_ENDINGS) or is_spec(text):
+        return LoadedModel(read_spec(parse_yaml(text, name)), name)
+    return _loaded(_imported_text(data, name), name)
 
 
 def _imported_text(data: bytes, name: str) -> Imported:

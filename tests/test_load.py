@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from kvplan.errors import InputError, UnknownModelError
+from kvplan.errors import ImportRefused, InputError, SpecError, UnknownModelError
 from kvplan.load import STDIN, import_model, load_model
 from kvplan.spec.reader import read_spec
 from kvplan.spec.source import parse_yaml
@@ -273,6 +273,41 @@ def test_stdin_garbage(stdin: Any, data: bytes, message: str) -> None:
             read("-")
         assert read is import_model or re.search(message, refused.value.message)
         assert str(refused.value).startswith(STDIN)
+
+
+BRACES = "{name: tiny, dtype: bfloat16, layers: 2, attention: {kv_heads: 2, head_dim: 64}}"
+AS_JSON = {
+    "name": "tiny", "dtype": "bfloat16", "layers": ["own", "own"],
+    "kinds": {"own": {"kind": "full", "kv_heads": 2, "head_dim": 64}},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", [BRACES, f"# mine\n{BRACES}", json.dumps(AS_JSON, indent=1)])
+def test_a_spec_in_braces(text: str, tmp_path: Path, stdin: Any) -> None:
+    """YAML may be written so, and JSON is YAML: the keys decide, whatever the place."""
+    for name in ("spec.yaml", "SPEC.YML", "spec"):
+        (tmp_path / name).write_text(text)
+        assert len(load_model(str(tmp_path / name)).spec.layers) == 2
+    stdin(text.encode())
+    assert load_model("-").spec.name == "tiny"
+
+
+def test_a_yaml_file_is_no_config(tmp_path: Path) -> None:
+    """What its name says it is; the error tells where a config belongs. Elsewhere it is one."""
+    text = json.dumps(llama())
+    (tmp_path / "model.yaml").write_text(text)
+    with pytest.raises(SpecError, match=r"it looks like a config\.json: as a \.json file"):
+        load_model(str(tmp_path / "model.yaml"))
+    (tmp_path / "model").write_text(text)
+    assert load_model(str(tmp_path / "model")).spec.model_type == "llama"
+
+
+@pytest.mark.parametrize("more", [{"layers": 3}, {"attention": {"layers": 1}}, {"notes": "]}"}])
+def test_a_config_with_some_word_of_a_spec(more: dict[str, Any], stdin: Any) -> None:
+    """It takes both `layers` and what they are to make a spec."""
+    stdin(json.dumps({"num_hidden_layers": 2, **more}).encode())
+    with pytest.raises(ImportRefused):
+        load_model("-")
 
 
 def test_stdin_error_has_a_place(stdin: Any) -> None:
