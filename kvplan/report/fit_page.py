@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kvplan.plan.fit import CONTEXT, ENGINE, FLAG
-from kvplan.report.headings import asked, length
+from kvplan.report.headings import ANY_LENGTH, asked, length
 from kvplan.report.prose import hanging, warnings
 from kvplan.report.provenance import print_defaults
 from kvplan.spec.labels import attention_label
@@ -40,13 +40,20 @@ def page(console: Console, found: Fit) -> None:
         console.print()
         hanging(console, f"{plan.engine} says: ", plan.refusal, style="red")
     console.print()
-    batch = "any number" if found.max_batch_at_ctx is None else f"{found.max_batch_at_ctx:,}"
-    _line(console, "sequences", f"{batch} of {length(spec, logical)}")
+    _line(console, "sequences", _sequences(found))
     _line(console, "context", f"{_context(found)} for {sequences}{_limit(found)}")
     _line(console, "devices", _devices(found))
     if plan is not None:
         _plan(console, plan)
     warnings(console, found.warnings)
+
+
+def _sequences(found: Fit) -> str:
+    """How many fit, and of which length where that matters."""
+    batch, tokens = found.max_batch_at_ctx, length(found.model.spec, found.logical)
+    if tokens == ANY_LENGTH:
+        return "any number of any length" if batch is None else f"{batch:,} of any length"
+    return f"{'any number' if batch is None else f'{batch:,}'} of {tokens}"
 
 
 def _needed(found: Fit) -> str:
@@ -82,8 +89,12 @@ def _context(found: Fit) -> str:
 
 
 def _limit(found: Fit) -> str:
+    maximum = found.model.spec.max_context
+    own = " (the model's maximum)"
+    if found.max_ctx_at_batch != maximum:
+        own = f" (above the {maximum:,} of the model itself)"
     limits = {
-        CONTEXT: " (the model's maximum)",
+        CONTEXT: own,
         FLAG: " (the engine's max_model_len)",
         ENGINE: " (the engine refuses)",
     }

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from kvplan.spec.model import ModelSpec
 
 
+ANY_LENGTH = "any number of tokens"
+
+
 def asked(spec: ModelSpec, logical: LogicalCache) -> str:
     """`8,192 tokens x 1 sequence, bfloat16`."""
     sequences = format_count(logical.batch, "sequence")
@@ -24,7 +27,7 @@ def length(spec: ModelSpec, logical: LogicalCache) -> str:
         share.bytes_per_token or share.state.depends_on_context for share in logical.shares
     )
     if logical.ctx == 1 and spec.max_context is None and not follows:
-        return "any number of tokens"
+        return ANY_LENGTH
     return format_count(logical.ctx, "token")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -93,6 +94,16 @@ def test_a_fixed_state_fits_any_context(run: Any, facts: Any) -> None:
     args = ("fit", "falcon-mamba-7b", "--available-memory", "1GiB", "--ctx", "1k")
     assert "context any (a fixed state) for 1 sequence" in run(*args)[1]
     assert facts(*args)["max_ctx_at_batch"] is None
+
+
+def test_what_keeps_nothing_fits_in_any_number_and_length(run: Any, tmp_path: Path) -> None:
+    """No figure is made up where none matters."""
+    spec = tmp_path / "empty.yaml"
+    spec.write_text("name: x\ndtype: bfloat16\nlayers: 2\nattention: {kind: none}\n")
+    code, out, _ = run("fit", str(spec), "--available-memory", "1GiB")
+
+    assert code == 0
+    assert "sequences any number of any length context any" in out
 
 
 def test_an_early_refusal_has_no_empty_section(run: Any) -> None:
