@@ -65,6 +65,68 @@ UNHEARD: list[tuple[str, Any]] = [
 ]
 
 
+# Words of the cache in a key that also speaks of norms, pictures, experts or rotary angles.
+_DISGUISED = """
+    loop_steps unroll_steps refine_steps universal_transformer_steps token_downsampling
+    downsampling_rate subsampling_stride latent_rope_dim decoupled_rope_dim mla_rope_dim
+    intermediate_latent_dim image_cross_attention_layers vision_cross_layers visual_cross_layers
+    image_cross_every audio_cross_attention_layers qkv_lora_rank qkv_lowrank qkv_rank
+    normalized_linear_attention norm_linear_attn residual_linear_layers residual_local_layers
+    attention_experts moh_experts moe_attention routed_heads attention_routing gating_delta_rank
+    init_sparse_layers block_diffusion_length diffusion_block_size scale_every_n_layers
+    attention_mlp_ratio
+"""
+DISGUISED: list[tuple[str, Any]] = [
+    *((key, 6) for key in _DISGUISED.split()),
+    ("attention_activation", "linear"),
+    ("attn_mode", "lightning"),
+    ("pruned_heads", {"1": [2]}),
+]
+# The same, where only a type that is not known makes them suspicious.
+STRANGE: list[tuple[str, Any]] = [
+    ("depth_steps", 6),
+    ("qkv_layout", "grouped"),
+    ("gating_type", "delta"),
+    ("kernel_activation", "elu"),
+    ("attn_impl", "nsa"),
+    ("context_window_size", 4096),
+    ("downsample_factor", 2),
+    ("num_decoder_layers", 6),
+    ("use_mtp", True),
+    ("mtp_transformer_layers", 1),
+]
+# What a Llama does not have.
+FOREIGN: list[tuple[str, Any]] = [
+    *DISGUISED,
+    *((key, 6) for key in (
+        "token_mixer", "yoco_split", "layer_repetition", "k_eq_v", "attn_topk", "moba_topk",
+        "rnn_layers", "encoder_layers", "attention_free_layers", "switch_head", "full_layers",
+    )),
+    ("is_encoder_decoder", True),
+    ("add_cross_attention", True),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("key", "value"), [*DISGUISED, *STRANGE])
+def test_disguised_names(key: str, value: Any) -> None:
+    """A word of the cache outweighs the harmless words beside it."""
+    with pytest.raises(ImportRefused, match=rf"key '{key}"):
+        import_config(unknown(**{key: value}))
+
+
+@pytest.mark.parametrize(("key", "value"), FOREIGN)
+def test_foreign_to_a_known_type(key: str, value: Any) -> None:
+    """A Llama with such a key is not the Llama that is known."""
+    with pytest.raises(ImportRefused, match=rf"key '{key}"):
+        import_config(llama(**{key: value}))
+
+
+@pytest.mark.parametrize("name", ["eager", "sdpa", "flash_attention_2"])
+def test_kernels(name: str) -> None:
+    """The usual ways to compute attention keep the same cache."""
+    assert import_config(unknown(attn_implementation=name, _attn_implementation=name))
+
+
 @pytest.mark.parametrize(("model_type", "key", "value"), INVENTED, ids=lambda value: str(value))
 def test_invented_architectures(model_type: str, key: str, value: Any) -> None:
     """Each is refused, with the key, its value, and a spec's lines to write."""

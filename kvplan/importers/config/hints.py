@@ -3,8 +3,10 @@
 After a family has read its config, every key it neither read nor passed over is looked at. A key
 whose words speak of windows, patterns, latents, states, indexers, compression or sharing, and whose
 value switches something on, means that the layout may be another one; the import is refused with
-the key. For a model type that is not known at all, any key is enough that is not known to be
-harmless, because nothing says that the model is plain and the next idea has a name nobody listed.
+the key. A word of the cache outweighs every harmless word beside it (`qkv_lora_rank`); only whole
+phrases in which it is known to mean something else (`shared_expert`) are excused. For a model type
+that is not known at all, any key is enough that is not known to be harmless, because nothing says
+that the model is plain and the next idea has a name nobody listed.
 """
 
 from __future__ import annotations
@@ -15,7 +17,14 @@ from typing import Any, NoReturn
 
 from kvplan.errors import ImportRefused
 from kvplan.importers.config.facts import Facts
-from kvplan.importers.config.harmless import HARMLESS_KEYS, HARMLESS_WORDS, SOFT_WORDS
+from kvplan.importers.config.harmless import (
+    FORMS,
+    HARMLESS_IF_KNOWN,
+    HARMLESS_KEYS,
+    HARMLESS_PHRASES,
+    HARMLESS_WORDS,
+    TOWER_WORDS,
+)
 from kvplan.importers.config.wrappers import TEXT_TYPES
 from kvplan.spec.source import Path_
 
@@ -23,13 +32,16 @@ from kvplan.spec.source import Path_
 _WORDS = """
     window sliding slid pattern latent lora lowrank ssm mamba rwkv conv state index compress share
     sharing sharer period interval chunk linear recurr hybrid spars blockspars strid dilat
-    retention retent retain delta freq span segment local global swa mla gqa mqa cla nsa dsa kda
-    gdn gla lru memory mem sink evict budget keep reuse reus pool cache kv kvs cross horizon
-    lookback anchor fold merg bank slot scan ring band stripe landmark lsh bucket cluster decay
-    mtp nextn prune unroll loop hash tile summar register scratch snapshot tier rolling circular
-    buffer quantum leap hop skip stride subsampl downsampl upsampl aggreg condens distil consolid
+    retention retent retain delta freq span segment local global gqa mqa memory sink evict budget
+    keep reuse reus pool cache kv kvs cross horizon lookback anchor fold merg bank slot scan ring
+    band stripe landmark lsh bucket cluster decay mtp nextn prune unroll loop hash tile summar
+    register scratch snapshot tier rolling circular buffer quantum leap hop skip stride subsampl
+    downsampl upsampl aggreg condens distil consolid yoco rnn moba moh refine decoupled switchhead
+    hyena titan diffusion halo receptive streaming zigzag
 """
 _STRONG_WORDS = tuple(_WORDS.split())
+# Such words that other words begin with: whole ones only (`clamp_qkv` is no `cla`).
+_WHOLE = "swa mla cla nsa dsa kda gdn gla lru mem ttt"
 # Several words that do so together.
 _PAIRS = """
     block_type layer_type layers_type layers_block attn_type attention_type attn_layer attn_idx
@@ -37,23 +49,29 @@ _PAIRS = """
     head_dim_ _head_dim v_head value_head key_head value_dim key_dim qk_rope qk_nope low_rank
     multi_query query_group head_share layer_share shared_layer kv_head _kv_ _heads head_size
     _head_size attn_kind attention_kind layer_kind layer_map attn_map attention_span layers_per
-    layer_sched attn_sched block_sched rank_kv
+    layer_sched attn_sched block_sched rank_kv qkv_rank encoder_decoder encoder_layers full_layers
+    attention_free attn_free switch_head k_eq_v attn_topk attention_topk attn_mode attention_mode
+    token_mixer mixer_type layer_repet repeat_layer universal_transformer
 """
 _STRONG_PAIRS = tuple(_PAIRS.split())
 STRONG = re.compile(
-    "(?:^|[_.])(?:" + "|".join(_STRONG_WORDS) + ")|" + "|".join(map(re.escape, _STRONG_PAIRS))
+    "(?:^|[_.])(?:"
+    + "|".join(_STRONG_WORDS)
+    + "|(?:"
+    + "|".join(_WHOLE.split())
+    + ")(?![a-z]))|"
+    + "|".join(map(re.escape, _STRONG_PAIRS))
 )
 
-# What no soft word excuses.
-_CACHE = re.compile(
-    "window|pattern|latent|ssm|mamba|state|compress|cache|recurr|chunk|period|interval|(?:^|_)kv"
-)
-
-# The same for a type that is not known: what its experts, pictures or norms remember is kept too.
+# The same anywhere in a word. What experts, pictures or norms remember is kept too.
 _KEPT = re.compile(
-    "window|ssm|mamba|state|cache|recurr|memory|slot|kept|keep|evict|span|shar(?!ed_exp|ed_mlp|ed_inter)"
-    "|reus|attn_block|attention_block|(?:^|_)kvs?(?:_|$)"
+    "window|pattern|latent|ssm|mamba|state|compress|cache|recurr|chunk|period|interval|memory|slot"
+    "|kept|keep|evict|span|shar|reus|cross|attn_block|attention_block|(?:^|_)kvs?(?:_|$)"
 )
+# What pictures and sound remember; windows and pooling in their towers are no matter of the cache.
+_KEPT_OF_TOWERS = re.compile("cache|memory|slot|kept|keep|evict|reus|cross|(?:^|_)kvs?(?:_|$)")
+# Attention that no harmless word excuses: `attention_experts`.
+_ATTENTION = re.compile("attn|attention|(?:^|_)heads(?:_|$)|rope_(?:head_)?dim")
 
 
 def unread(facts: Facts, *, known: bool) -> Iterator[tuple[Path_, Any]]:
@@ -70,11 +88,13 @@ def unread(facts: Facts, *, known: bool) -> Iterator[tuple[Path_, Any]]:
 
 def _smells(path: Path_, value: Any, *, known: bool) -> bool:
     key = words(str(path[-1]))
-    if not _active(value) or _harmless(key, known=known):
+    if not _active(value) or _harmless(key, value, known=known):
         return False
     if STRONG.search(key):
         return True
-    return not known and not isinstance(value, Mapping)  # of an object, its keys speak
+    if isinstance(value, Mapping):
+        return False  # its keys speak
+    return not known or bool(_ATTENTION.search(key))
 
 
 def words(key: str) -> str:
@@ -82,14 +102,19 @@ def words(key: str) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", key).lower()
 
 
-def _harmless(key: str, *, known: bool) -> bool:
+def _harmless(key: str, value: Any, *, known: bool) -> bool:
     if key in HARMLESS_KEYS:
         return True
-    if not known and _KEPT.search(key):
+    if key in FORMS:
+        return known or str(value) in FORMS[key]
+    if key in HARMLESS_IF_KNOWN:
+        return known
+    if TOWER_WORDS.search(key):
+        return not _KEPT_OF_TOWERS.search(key)
+    rest = HARMLESS_PHRASES.sub("", key)
+    if STRONG.search(rest) or _KEPT.search(rest) or _ATTENTION.search(rest):
         return False
-    if HARMLESS_WORDS.search(key):
-        return True
-    return bool(SOFT_WORDS.search(key)) and not _CACHE.search(key)
+    return bool(HARMLESS_WORDS.search(key))
 
 
 def _walk(
@@ -105,7 +130,7 @@ def _walk(
         yield here, value
         if not isinstance(value, Mapping):
             continue
-        if not _harmless(words(key), known=known):
+        if not _harmless(words(key), value, known=known):
             yield from _walk(value, here, passed, known=known)
 
 

@@ -65,6 +65,8 @@ TEXT_TYPES = {
     "qwen3_omni_moe": "qwen3_omni_moe_text",
     "qwen3_omni_moe_thinker": "qwen3_omni_moe_text",
     "voxtral": "llama",
+    "voxtral_realtime": "voxtral_realtime_text",
+    "florence2": "bart",
     "fuyu": "persimmon",
     "idefics2": "mistral",
     "got_ocr2": "qwen2",
