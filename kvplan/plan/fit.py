@@ -14,6 +14,7 @@ from kvplan.engines import LOGICAL, find_engine, is_logical
 from kvplan.engines.layout import CacheLayout, spec_beside
 from kvplan.engines.logical import LogicalCache, logical_cache
 from kvplan.engines.request import Request
+from kvplan.errors import UsageError
 from kvplan.load import LoadedModel
 from kvplan.notice import Notice
 from kvplan.plan.notices import notices_of
@@ -36,14 +37,16 @@ class Fit(NamedTuple):
     """The answer of `kvplan fit`.
 
     Attributes:
-        available_bytes: what one rank has for its cache.
+        available_bytes: what one rank has for its cache; an engine's own flag for that replaces
+            what was given, and a warning says so.
         needed_bytes: the most that the request ever takes on the fullest rank; None when the engine
             refuses it.
         fits: that is not more than there is, and the engine would start.
         binding_limit: what keeps the context from growing: `available_bytes`, `max_context`,
             `max_model_len` or `engine`; None when nothing does.
         max_batch_at_ctx, max_ctx_at_batch: the largest that fit, 0 for none, None without a bound.
-        min_devices: fewest tensor parallel ranks of that memory; None when no number is enough.
+        min_devices: fewest devices of that memory, by tensor parallel ranks, the other ranks as
+            asked; None when no number that the engine can split the model over is enough.
         plan: the engine's own plan for one request; None for `logical`.
         warnings: what the user should know, as in `size`.
     """
@@ -88,40 +91,62 @@ def fit(
         request = request.replaced(ctx=own["max_model_len"])  # what the engine settled
     logical = logical_cache(cost.beside(request), request)
     asked = request.replaced(ctx=logical.ctx)
-    needed = cost.bytes(asked)
-    enough_for_it = needed is not None and needed <= available_bytes
+    needed = cost.need(asked)
+    enough_for_it = needed is not None and needed.within(available_bytes)
     starts = own.get("fits", True) and (plan is None or plan.refusal is None)
 
     def enough(changed: Request) -> bool:
-        amount = cost.bytes(changed)
-        if amount is None or amount > available_bytes:
+        amount = cost.need(changed)
+        if amount is None or not amount.within(available_bytes):
             return False
         # Where memory would do and the engine still refuses, it is asked each time.
         return starts or not enough_for_it or cost.starts(changed, available_bytes)
 
     # An engine whose cost is more than its layout at one moment brings its own inverses.
+    limit = spec.max_context
+    if limit is not None:
+        limit = max(limit, logical.ctx)  # who asks for more knows that the model can have more
     if "max_batch_at_ctx" in own:
         max_batch, max_ctx = own["max_batch_at_ctx"], own["max_ctx_at_batch"]
     else:
         max_batch = _bounded(lambda batch: enough(asked.replaced(batch=batch)))
-        max_ctx = _bounded(lambda tokens: enough(asked.replaced(ctx=tokens)), spec.max_context)
-    if spec.max_context is not None:
-        max_ctx = spec.max_context if max_ctx is None else min(max_ctx, spec.max_context)
+        max_ctx = _bounded(lambda tokens: enough(asked.replaced(ctx=tokens)), limit)
+    if limit is not None:
+        max_ctx = limit if max_ctx is None else min(max_ctx, limit)
+    given, available_bytes = (
+        available_bytes,
+        needed.room(available_bytes) if needed else available_bytes,
+    )
     found = Fit(
         model=model,
         request=asked,
         logical=logical,
         available_bytes=available_bytes,
-        needed_bytes=needed,
+        needed_bytes=needed.bytes if needed else None,
         fits=enough_for_it and starts,
         binding_limit=None,
         max_batch_at_ctx=max_batch,
         max_ctx_at_batch=max_ctx,
-        min_devices=cost.devices(asked, available_bytes, enough),
+        min_devices=cost.devices(asked, given, enough),
         plan=plan,
-        warnings=(*notices_of(model, asked, logical, plan, specs), *_tiny(available_bytes)),
+        warnings=(
+            *notices_of(model, asked, logical, plan, specs),
+            *_replaced(plan, given, available_bytes),
+            *_tiny(available_bytes),
+        ),
     )
     return found._replace(binding_limit=_binding(found, cost))
+
+
+def _replaced(plan: CacheLayout | None, given: int, available_bytes: int) -> tuple[Notice, ...]:
+    """A warning that an engine's own flag says how much memory its cache has."""
+    if plan is None or given == available_bytes:
+        return ()
+    message = (
+        f"{plan.engine}'s own flags give its cache {available_bytes:,} bytes a rank, whatever"
+        " --available-memory says"
+    )
+    return (Notice("memory-by-flag", message),)
 
 
 def _tiny(available_bytes: int) -> tuple[Notice, ...]:
@@ -140,17 +165,34 @@ def _bounded(fits: Callable[[int], bool], limit: int | None = None) -> int | Non
 
 def _binding(found: Fit, cost: _LogicalCost | _EngineCost) -> str | None:
     """Why the context cannot be one token longer than `max_ctx_at_batch`."""
-    longest = found.max_ctx_at_batch
+    longest, maximum = found.max_ctx_at_batch, found.model.spec.max_context
     if longest is None:
         return None
-    if longest == found.model.spec.max_context:
+    if maximum is not None and longest == max(maximum, found.logical.ctx):
         return CONTEXT
-    if longest and cost.bytes(found.request.replaced(ctx=longest + 1)) is not None:
-        return MEMORY
     if not longest:
         return ENGINE if found.needed_bytes is None else MEMORY
+    if cost.need(found.request.replaced(ctx=longest + 1)) is not None:
+        return MEMORY
+    if longest == maximum:
+        return CONTEXT
     own = found.plan.figures if found.plan is not None else {}
     return FLAG if own.get("max_model_len") == longest else ENGINE
+
+
+class _Need(NamedTuple):
+    """What has to fit, and the room that an engine's own flags make for it, if they do."""
+
+    bytes: int
+    own_room: int | None = None
+
+    def room(self, available_bytes: int) -> int:
+        """Bytes that one rank has for it."""
+        return available_bytes if self.own_room is None else self.own_room
+
+    def within(self, available_bytes: int) -> bool:
+        """Whether it fits."""
+        return self.bytes <= self.room(available_bytes)
 
 
 class _LogicalCost:
@@ -165,8 +207,8 @@ class _LogicalCost:
     def beside(self, request: Request) -> ModelSpec:
         return self.spec
 
-    def bytes(self, request: Request) -> int | None:
-        return logical_cache(self.spec, request).bytes
+    def need(self, request: Request) -> _Need | None:
+        return _Need(logical_cache(self.spec, request).bytes)
 
     def plan(self, request: Request, available_bytes: int) -> CacheLayout | None:
         return None
@@ -194,9 +236,11 @@ class _EngineCost:
     def beside(self, request: Request) -> ModelSpec:
         return spec_beside(self.engine, self.spec, request)
 
-    def bytes(self, request: Request) -> int | None:
+    def need(self, request: Request) -> _Need | None:
         layout = self.engine.layout(self.spec, request, self.version)
-        return layout.peak_bytes if layout.refusal is None else None
+        if layout.refusal is not None:
+            return None
+        return _Need(layout.peak_bytes, layout.figures.get("available_bytes"))
 
     def plan(self, request: Request, available_bytes: int) -> CacheLayout:
         return self.engine.fit(self.spec, request, self.version, available_bytes)
@@ -206,11 +250,15 @@ class _EngineCost:
         return plan.refusal is None and bool(plan.figures.get("fits", True))
 
     def devices(self, request: Request, available_bytes: int, enough: Enough) -> int | None:
-        """The smallest tensor parallel size that divides the heads and holds the request."""
-        heads = self.spec.heads
-        for tp in range(1, MAX_DEVICES + 1) if heads else (1,):
-            if heads is not None and heads % tp:
+        """Devices of the smallest tensor parallel size that holds the request."""
+        heads = self.spec.heads or 0  # without attention the engine says what it can split
+        for tp in range(1, MAX_DEVICES + 1):
+            if heads % tp:
                 continue
-            if enough(request.replaced(tp=tp)):
-                return tp * request.pp
+            try:
+                if enough(request.replaced(tp=tp)):
+                    return tp * request.pp * request.dp
+            except UsageError:  # a size that is not modelled, or above any number of ranks
+                if tp == request.tp:
+                    raise
         return None

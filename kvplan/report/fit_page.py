@@ -103,6 +103,8 @@ def _limit(found: Fit) -> str:
 
 def _devices(found: Fit) -> str:
     if found.min_devices is None:
+        if found.plan is not None:
+            return f"no number of such devices that {found.plan.engine} splits it over holds it"
         return "no number of such devices holds it"
     return f"{format_count(found.min_devices, 'such device')} at least"
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from kvplan.engines.request import Request
+from kvplan.errors import UsageError
 from kvplan.load import LoadedModel, load_model
 from kvplan.plan.fit import Fit, fit
 from kvplan.plan.size import size
@@ -136,3 +137,92 @@ def test_a_format_of_the_engine_alone_is_taken() -> None:
     same = asked(10 * GIB, "vllm", ctx=4096, options={"kv_cache_dtype": "turboquant_k8v4"})
     assert found.needed_bytes == same.needed_bytes
     assert same.warnings == found.warnings
+
+
+def test_sizes_that_an_engine_does_not_split_are_no_number_of_devices() -> None:
+    """32 heads divide by 16, 8 KV heads do not; recurrent layers are not split at all."""
+    found = asked(10 * MIB, "transformers", ctx=8192)
+    assert (found.fits, found.max_ctx_at_batch, found.min_devices) == (False, 80, None)
+    hybrid = load_model("qwen3-next-80b-a3b")
+    assert asked(4 * GIB, "transformers", model=hybrid).min_devices is None
+    assert asked(8 * GIB, "transformers", model=hybrid).min_devices == 1
+    with pytest.raises(UsageError, match="cannot split 8 key/value heads over 16 ranks"):
+        asked(10 * MIB, "transformers", ctx=8192, tp=16)
+
+
+@pytest.mark.parametrize("engine", ["logical", "transformers"])
+def test_who_asks_for_more_than_the_maximum_is_answered_up_to_that(engine: str) -> None:
+    """llama3-8b: 8,192 tokens; 32,768 of 131,072 bytes are 4 GiB."""
+    model = load_model("llama3-8b")
+    found = asked(40 * GIB, engine, model=model, ctx=32768)
+    assert (found.fits, found.max_ctx_at_batch, found.binding_limit) == (True, 32768, "max_context")
+    less = asked(3 * GIB, engine, model=model, ctx=32768)
+    assert (less.fits, less.max_ctx_at_batch) == (False, 24576)
+    assert less.binding_limit == "available_bytes"
+    refused = asked(40 * GIB, "vllm", model=model, ctx=32768)
+    assert (refused.fits, refused.max_ctx_at_batch) == (False, 8192)
+    assert refused.binding_limit == "max_context"
+
+
+def test_a_length_that_the_engine_scales_is_no_contradiction() -> None:
+    """InternLM 2.5: 32,768 tokens times a dynamic rope factor of 2."""
+    found = asked(40 * GIB, "vllm", model=load_model("internlm2.5-7b-chat"))
+    assert (found.fits, found.max_batch_at_ctx, found.max_ctx_at_batch) == (True, 4, 65536)
+
+
+def test_the_engines_own_memory_replaces_the_given_one() -> None:
+    """4,096 tokens are 256 blocks of 2 MiB and the null block, 128 blocks on each of 2 ranks."""
+    options = {"kv_cache_memory_bytes": str(GIB)}
+    found = asked(1, "vllm", ctx=4096, options=options)
+    assert (found.available_bytes, found.fits, found.max_batch_at_ctx) == (GIB, True, 1)
+    assert [w.id for w in found.warnings] == ["memory-by-flag"]
+    assert f"{GIB:,} bytes a rank" in found.warnings[0].message
+    assert asked(GIB, "vllm", ctx=4096, options=options).warnings == ()
+
+    pool = asked(40 * GIB, "vllm", ctx=4096, options={"num_gpu_blocks_override": "515"})
+    assert (pool.available_bytes, pool.fits, pool.max_batch_at_ctx) == (515 * 2 * MIB, True, 2)
+    assert (pool.max_ctx_at_batch, pool.spare_bytes) == (514 * 16, (515 - 257) * 2 * MIB)
+    small = asked(40 * GIB, "vllm", ctx=4096, options={"num_gpu_blocks_override": "10"})
+    assert (small.available_bytes, small.fits) == (20 * MIB, False)
+    assert (small.max_batch_at_ctx, small.max_ctx_at_batch, small.min_devices) == (0, 144, None)
+
+
+def test_devices_are_those_of_all_ranks() -> None:
+    """4,096 tokens are 514 MiB: on 2 stages 257 each, on 2 replicas twice the devices."""
+    assert asked(300 * MIB, "vllm", ctx=4096).min_devices == 2
+    assert asked(300 * MIB, "vllm", ctx=4096, pp=2).min_devices == 2
+    assert asked(300 * MIB, "vllm", ctx=4096, dp=2).min_devices == 4
+    assert asked(300 * MIB, "vllm", ctx=4096, dp=2, pp=2).min_devices == 4
+
+
+def test_states_without_heads_are_split_too() -> None:
+    """falcon-mamba-7b has no heads; a byte less than it needs makes it two ranks."""
+    model = load_model("falcon-mamba-7b")
+    one = asked(GIB, "vllm", model=model, ctx=4096)
+    assert (one.model.spec.heads, one.min_devices) == (None, 1)
+    assert one.needed_bytes is not None
+    assert asked(one.needed_bytes - 1, "vllm", model=model, ctx=4096).min_devices == 2
+
+
+@pytest.mark.parametrize("engine", ["logical", "transformers", "vllm"])
+def test_what_keeps_nothing_has_no_bounds(engine: str) -> None:
+    """Any batch, any context, one device."""
+    spec = ModelSpec(name="none", dtype="bfloat16", kinds={"e": ()}, layers=("e",))
+    found = asked(MIB, engine, model=LoadedModel(spec, "none.yaml"), ctx=10)
+    assert (found.fits, found.needed_bytes) == (True, 0)
+    assert (found.max_batch_at_ctx, found.max_ctx_at_batch, found.min_devices) == (None, None, 1)
+
+
+def test_a_version_that_forgets_its_null_block_says_so() -> None:
+    """0.25: 512 MiB are 256 blocks, which 4,096 tokens take, and one of them is the null block."""
+    found = asked(512 * MIB, "vllm@0.25.0", ctx=4096)
+    assert found.plan is not None
+    assert (found.fits, found.plan.figures["fits"], found.max_ctx_at_batch) == (False, True, 4080)
+    assert found.plan.reasons[-1] == (
+        "it starts all the same, because the start-up check leaves out the null block: a request of"
+        " 4,096 tokens takes 256 blocks, and 255 of the pool's 256 can serve it"
+    )
+    enough = asked(514 * MIB, "vllm@0.25.0", ctx=4096)
+    assert enough.plan is not None
+    assert enough.fits
+    assert not any("null block" in reason for reason in enough.plan.reasons)

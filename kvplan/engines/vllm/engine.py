@@ -128,7 +128,8 @@ class VllmEngine:
             override=settings.blocks_override,
             auto_length=made.length.auto,
         )
-        return _answer(rules, made, plan, request, notes, null_block=False)
+        answer = _answer(rules, made, plan, request, notes, null_block=False)
+        return replace(answer, reasons=(*answer.reasons, *_unserved(rules, made, plan)))
 
 
 def _rules(version: str) -> tuple[Rules, tuple[Provenance, ...]]:
@@ -165,10 +166,36 @@ def _answer(
         ranks=_ranks(made, plan, request),
         refusal=plan.refusal,
         provenance=(*notes, *made.provenance),
-        figures=_figures(made, plan),
+        figures={**_figures(made, plan), **_own_memory(made)},
         reasons=reasons_of(made, replace(made.load, length=plan.length), null_block=null_block),
         notices=(*version_notices(notes), *_format_notices(made.settings.cache_dtype)),
     )
+
+
+def _unserved(rules: Rules, made: Prepared, plan: Plan) -> tuple[str, ...]:
+    """Why a pool with which a version starts does not hold the longest request it promises."""
+    if plan.num_blocks is None or not made.pool.groups:
+        return ()
+    needed = made.pool.request_blocks(replace(made.load, length=plan.length))
+    usable = plan.num_blocks - rules.null_block
+    if needed <= usable:
+        return ()
+    why = ", because the start-up check leaves out the null block" if rules.null_block else ""
+    return (
+        f"it starts all the same{why}: a request of {plan.length:,} tokens takes {needed:,} blocks,"
+        f" and {usable:,} of the pool's {plan.num_blocks:,} can serve it",
+    )
+
+
+def _own_memory(made: Prepared) -> dict[str, int]:
+    """The bytes of a rank's cache where vLLM's flags say them, as such or in blocks."""
+    settings, pool = made.settings, made.pool
+    if settings.blocks_override is not None:
+        per_block = max(pool.bytes_per_block(stage) for stage in range(pool.stages))
+        return {"available_bytes": settings.blocks_override * per_block} if per_block else {}
+    if settings.cache_bytes is not None:
+        return {"available_bytes": settings.cache_bytes}
+    return {}
 
 
 def _format_notices(name: str) -> tuple[Notice, ...]:
