@@ -91,7 +91,7 @@ def _context(found: Fit) -> str:
 def _limit(found: Fit) -> str:
     maximum = found.model.spec.max_context
     own = " (the model's maximum)"
-    if found.max_ctx_at_batch != maximum:
+    if maximum is not None and found.max_ctx_at_batch != maximum:
         own = f" (above the {maximum:,} of the model itself)"
     limits = {
         CONTEXT: own,

@@ -11,6 +11,7 @@ from kvplan.errors import UsageError
 from kvplan.load import LoadedModel, load_model
 from kvplan.plan.fit import Fit, fit
 from kvplan.plan.size import size
+from kvplan.report import as_table
 from kvplan.spec.model import ModelSpec
 from kvplan.spec.recurrent import Mamba1
 
@@ -226,3 +227,26 @@ def test_a_version_that_forgets_its_null_block_says_so() -> None:
     assert enough.plan is not None
     assert enough.fits
     assert not any("null block" in reason for reason in enough.plan.reasons)
+
+
+def test_a_pool_of_a_number_of_blocks() -> None:
+    """transformers: blocks of 256 tokens are 32 MiB and a sector, two more are for padding."""
+    paged = {"cache_implementation": "paged", "num_blocks": "10"}
+    small = asked(GIB, "transformers", ctx=4096, options=paged)
+    assert (small.fits, small.max_batch_at_ctx, small.max_ctx_at_batch) == (False, 0, 2560)
+    assert small.plan is not None
+    assert small.plan.reasons[-1] == "num_blocks 10 are 10 sectors, the request takes 16"
+    larger = asked(GIB, "transformers", ctx=4096, options={**paged, "num_blocks": "31"})
+    assert larger.needed_bytes == 33 * 32 * MIB
+    assert (larger.fits, larger.max_batch_at_ctx, larger.max_ctx_at_batch) == (False, 0, 0)
+    both = asked(GIB, "transformers", ctx=4096, options={**paged, "num_blocks": "30"})
+    assert (both.fits, both.needed_bytes, both.max_ctx_at_batch) == (True, GIB, 30 * 256)
+
+
+@pytest.mark.parametrize("engine", ["logical", "transformers", "vllm", "vllm@0.25.0"])
+def test_the_page_of_what_has_no_maximum(engine: str) -> None:
+    """It is printed whatever binds."""
+    for available in (0, 1, MIB, GIB):
+        for model in (fixed_state(), load_model("falcon-mamba-7b")):
+            page = as_table.fit(asked(available, engine, model=model, ctx=10), to_file=True)
+            assert page.splitlines()[2] in ("fits", "does not fit")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from kvplan.engines.layout import CacheLayout, Provenance, RankLayout, Tensor, version_notices
@@ -69,20 +70,25 @@ def paged_fit(
     if refusal is not None:
         return _answer(builder, request, provenance, refusal=refusal, extra=none)
     sectors = max(sectors, 0)
-    batches = largest(lambda batch: pool.sectors_of_requests(batch, ctx), sectors)
-    fits = pool.tensor_bytes(sectors) <= available
-    fits = fits and pool.sectors_of_requests(request.batch, ctx) <= sectors
+    # A pool that is larger than the memory serves nobody; none is made then.
+    served = sectors if pool.tensor_bytes(sectors) <= available else 0
+    needed = pool.sectors_of_requests(request.batch, ctx)
+    batches = largest(lambda batch: pool.sectors_of_requests(batch, ctx), served)
     extra = {
         "available_bytes": available_bytes,
-        "fits": fits,
+        "fits": served > 0 and needed <= served,
         "max_batch_at_ctx": batches,
         "max_ctx_at_batch": largest(
-            lambda tokens: pool.sectors_of_requests(request.batch, tokens), sectors
+            lambda tokens: pool.sectors_of_requests(request.batch, tokens), served
         ),
-        "capacity_tokens": largest(lambda tokens: pool.sectors_of_requests(1, tokens), sectors),
+        "capacity_tokens": largest(lambda tokens: pool.sectors_of_requests(1, tokens), served),
         "max_concurrency": batches,
     }
-    return _answer(builder, request, provenance, pool=pool, sectors=sectors, ctx=ctx, extra=extra)
+    found = _answer(builder, request, provenance, pool=pool, sectors=sectors, ctx=ctx, extra=extra)
+    if paging.num_blocks is None or not 0 < served < needed:
+        return found
+    why = f"num_blocks {paging.num_blocks:,} are {served:,} sectors, the request takes {needed:,}"
+    return replace(found, reasons=(*found.reasons, why))
 
 
 def _refusal(builder: Builder) -> str | None:
