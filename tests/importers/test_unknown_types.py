@@ -203,6 +203,36 @@ def test_unknown_gguf_architecture(key: str, value: Any, tmp_path: Path) -> None
         import_gguf(path)
 
 
+_UNHEARD_GGUF = """
+    token_mixer mixer.type titan.dim ttt.batch hyena.order retention.heads repeat_count attn_mode
+    moe.window expert_cache rope_window pooling_window swiglu_state_size experts_kv_heads
+    classifier_cache norm_before_cache budget landmark lookback segment_length selection.count
+    v_dim qk_dim query_dim tpa_rank svd_rank depth n_streams moe.lookback expert_latent
+    rope_latent_dim image_cross_layers vision.cross_every
+"""
+
+
+@pytest.mark.parametrize("key", [*_UNHEARD_GGUF.split(), *(key for key, _ in DISGUISED)])
+def test_disguised_gguf_keys(key: str, tmp_path: Path) -> None:
+    """In a GGUF file of an unknown architecture too, no harmless word hides one of the cache."""
+    path = write_gguf(tmp_path / "x.gguf", {**GGUF, f"zephyrine.{key}": 4})
+    with pytest.raises(ImportRefused, match=rf"zephyrine\.{key} is"):
+        import_gguf(path)
+
+
+@pytest.mark.parametrize(
+    "key", ["moe.window", "expert_cache", "token_mixer", "yoco_split", "budget"]
+)
+def test_foreign_to_a_known_gguf_architecture(key: str, tmp_path: Path) -> None:
+    """A Llama with such a key is not the Llama that is known."""
+    plain = {name.replace("zephyrine", "llama"): value for name, value in GGUF.items()}
+    plain["general.architecture"] = "llama"
+    assert import_gguf(write_gguf(tmp_path / "plain.gguf", plain)).warnings == ()
+    path = write_gguf(tmp_path / "x.gguf", {**plain, f"llama.{key}": 4})
+    with pytest.raises(ImportRefused, match=rf"llama\.{key} is"):
+        import_gguf(path)
+
+
 def real_configs() -> list[dict[str, Any]]:
     """Every real config at hand."""
     found = [json.loads(path.read_text()) for path in sorted((SHARED / "configs").glob("*.json"))]

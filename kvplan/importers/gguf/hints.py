@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 
+from kvplan.importers.config.hints import STRONG
 from kvplan.importers.gguf.architectures import Architecture
 from kvplan.importers.gguf.keys import MAX_NUMBER, Keys, brief
 from kvplan.importers.gguf_values import Value
@@ -29,9 +30,18 @@ _HARMLESS = re.compile(
         |decay_lora_rank|iclr_lora_rank|value_residual_mix_lora_rank|gate_lora_rank))""",
     re.VERBOSE,
 )
-# What is a matter of the cache after all, if the architecture is unknown (`expert_cache_rate`).
-_KEPT = re.compile(r"cache|window|memory|state|kept|keep|shar(?!ed_(feed|count))|kv_|_attention")
-# Words of a layout that is not plain.
+# What shapes the cache after all (`expert_cache_rate`), as do the words of a config's keys.
+_KEPT = re.compile(r"cache|window|memory|state|kept|keep|shar|kv_|_attention|cross")
+# Keys of llama.cpp's own in which a word of the cache means something else.
+_PHRASES = re.compile(
+    r"expert_shared_(count|feed_forward_length)|expert_group|shared_expert\w*|moe_latent_size"
+    r"|hash_layer_count|rope\.(freq_base|dimension)\w*|nextn_predict_layers|activation.sparsity_scale"
+    r"|embedding_length_per_layer_input|rescale_every_n_layers|time_decay_extra_dim"
+    r"|hyper_connection\.sinkhorn\w*|expert_chunk_feed_forward_length|moe_every_n_layers|pooling_type"
+    r"|attention\.(relative_buckets_count|compress_rope_freq_base|\w+_lora_rank|head_count_kv"
+    r"|(key|value)_length|(layer|group)_norm\w*|clamp_kqv)"
+)
+# Words of a layout that is not plain, beside those of a config's keys.
 _HINT = re.compile(
     r"slid|window|swa|chunk|pattern|period|interval|every|lora_rank|latent|mla|compress|index|sparse"
     r"|shar|cross|ssm|mamba|conv|wkv|rwkv|kda|linear|delta|gated|recur|state|cache|loop|cycle|hrm"
@@ -52,9 +62,9 @@ def check_hints(keys: Keys, row: Architecture | None) -> None:
     read = _read_by(row)
     for name in keys.names():
         value = keys.raw(name)
-        if _harmless(name, row) or read.fullmatch(name) or _says_nothing(value):
+        if _harmless(name) or read.fullmatch(name) or _says_nothing(value):
             continue
-        if row is None or _HINT.search(name.lower()):
+        if row is None or _HINT.search(name.lower()) or STRONG.search(name.lower()):
             what = "an unknown architecture" if row is None else "this architecture"
             keys.refuse(
                 name,
@@ -71,10 +81,11 @@ def check_hints(keys: Keys, row: Architecture | None) -> None:
             )
 
 
-def _harmless(name: str, row: Architecture | None) -> bool:
+def _harmless(name: str) -> bool:
     if not _HARMLESS.fullmatch(name):
         return False
-    return row is not None or not _KEPT.search(name)
+    rest = _PHRASES.sub("", name.lower())
+    return not (_KEPT.search(rest) or STRONG.search(rest))
 
 
 def _spec_lines(keys: Keys) -> str:
