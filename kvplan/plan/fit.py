@@ -10,21 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from kvplan.engines import LOGICAL, find_engine, is_logical
-from kvplan.engines.layout import CacheLayout, spec_beside
+from kvplan.engines import LOGICAL, is_logical
+from kvplan.engines.layout import CacheLayout
 from kvplan.engines.logical import LogicalCache, logical_cache
 from kvplan.engines.request import Request
-from kvplan.errors import UsageError
 from kvplan.load import LoadedModel
 from kvplan.notice import Notice
+from kvplan.plan.cost import Cost, EngineCost, LogicalCost
 from kvplan.plan.notices import notices_of
 from kvplan.plan.search import largest
-from kvplan.spec.model import ModelSpec
 from kvplan.units import MAX_COUNT, MIB
-
-MAX_DEVICES = 1024
-
-Enough = Callable[[Request], bool]
 
 # What keeps the context from growing.
 MEMORY = "available_bytes"
@@ -83,7 +78,7 @@ def fit(
         KvplanError: an unknown engine, or a request it cannot answer.
     """
     spec = model.spec
-    cost = _LogicalCost(spec) if is_logical(engine) else _EngineCost(spec, engine)
+    cost: Cost = LogicalCost(spec) if is_logical(engine) else EngineCost(spec, engine)
     request = cost.settled(request)
     plan = cost.plan(request, available_bytes)
     own = plan.figures if plan is not None else {}
@@ -163,7 +158,7 @@ def _bounded(fits: Callable[[int], bool], limit: int | None = None) -> int | Non
     return None if found == MAX_COUNT else found
 
 
-def _binding(found: Fit, cost: _LogicalCost | _EngineCost) -> str | None:
+def _binding(found: Fit, cost: Cost) -> str | None:
     """Why the context cannot be one token longer than `max_ctx_at_batch`."""
     longest, maximum = found.max_ctx_at_batch, found.model.spec.max_context
     if longest is None:
@@ -178,87 +173,3 @@ def _binding(found: Fit, cost: _LogicalCost | _EngineCost) -> str | None:
         return CONTEXT
     own = found.plan.figures if found.plan is not None else {}
     return FLAG if own.get("max_model_len") == longest else ENGINE
-
-
-class _Need(NamedTuple):
-    """What has to fit, and the room that an engine's own flags make for it, if they do."""
-
-    bytes: int
-    own_room: int | None = None
-
-    def room(self, available_bytes: int) -> int:
-        """Bytes that one rank has for it."""
-        return available_bytes if self.own_room is None else self.own_room
-
-    def within(self, available_bytes: int) -> bool:
-        """Whether it fits."""
-        return self.bytes <= self.room(available_bytes)
-
-
-class _LogicalCost:
-    """The logical cache of the whole model: more devices only divide it."""
-
-    def __init__(self, spec: ModelSpec) -> None:
-        self.spec = spec
-
-    def settled(self, request: Request) -> Request:
-        return request
-
-    def beside(self, request: Request) -> ModelSpec:
-        return self.spec
-
-    def need(self, request: Request) -> _Need | None:
-        return _Need(logical_cache(self.spec, request).bytes)
-
-    def plan(self, request: Request, available_bytes: int) -> CacheLayout | None:
-        return None
-
-    def starts(self, request: Request, available_bytes: int) -> bool:
-        return True
-
-    def devices(self, request: Request, available_bytes: int, enough: Enough) -> int | None:
-        needed = logical_cache(self.spec, request).bytes
-        if available_bytes <= 0:
-            return None if needed else 1
-        return max(-(-needed // available_bytes), 1)
-
-
-class _EngineCost:
-    """The most that an engine's fullest rank ever holds."""
-
-    def __init__(self, spec: ModelSpec, engine: str) -> None:
-        self.spec = spec
-        self.engine, self.version = find_engine(engine)
-
-    def settled(self, request: Request) -> Request:
-        return self.engine.settled(request)
-
-    def beside(self, request: Request) -> ModelSpec:
-        return spec_beside(self.engine, self.spec, request)
-
-    def need(self, request: Request) -> _Need | None:
-        layout = self.engine.layout(self.spec, request, self.version)
-        if layout.refusal is not None:
-            return None
-        return _Need(layout.peak_bytes, layout.figures.get("available_bytes"))
-
-    def plan(self, request: Request, available_bytes: int) -> CacheLayout:
-        return self.engine.fit(self.spec, request, self.version, available_bytes)
-
-    def starts(self, request: Request, available_bytes: int) -> bool:
-        plan = self.plan(request, available_bytes)
-        return plan.refusal is None and bool(plan.figures.get("fits", True))
-
-    def devices(self, request: Request, available_bytes: int, enough: Enough) -> int | None:
-        """Devices of the smallest tensor parallel size that holds the request."""
-        heads = self.spec.heads or 0  # without attention the engine says what it can split
-        for tp in range(1, MAX_DEVICES + 1):
-            if heads % tp:
-                continue
-            try:
-                if enough(request.replaced(tp=tp)):
-                    return tp * request.pp * request.dp
-            except UsageError:  # a size that is not modelled, or above any number of ranks
-                if tp == request.tp:
-                    raise
-        return None
