@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kvplan.errors import ImportRefused
-from kvplan.importers.config import common, hints
+from kvplan.importers.config import beside, common, hints
 from kvplan.importers.config.aliases import ALIASES, CONTEXT_KEYS
 from kvplan.importers.config.defaults import class_defaults
 from kvplan.importers.config.facts import Facts
@@ -51,8 +51,10 @@ def build(source: Source, name: str, quant: Mapping[str, Any] | None = None) -> 
         if not known:  # a key that was not understood is the better reason
             facts.ignore(*(name for names in ALIASES.values() for name in names), *CONTEXT_KEYS)
             hints.check(facts, known=False)
+            beside.check(facts)
         raise
     hints.check(facts, known=known)
+    beside.check(facts)
     found = (*facts.found.values(), *kind_facts(facts, spec))
     return Imported(spec=spec, facts=found, warnings=tuple(facts.warnings))
 

@@ -135,8 +135,9 @@ def quantisation(
 def _cache_format(facts: Facts, scheme: Any, origin: str) -> str | None:
     if isinstance(scheme, Mapping):
         type_, bits = scheme.get("type", "float"), scheme.get("num_bits")
-        known = isinstance(type_, str) and isinstance(bits, int)
-        name = _SCHEMES.get((type_, bits)) if known else None
+        name = None
+        if isinstance(type_, str) and isinstance(bits, int):
+            name = _SCHEMES.get((type_, bits))
     else:
         name = _ALGORITHMS.get(str(scheme).upper())
         named = find_dtype(str(scheme)) if name is None else None

@@ -25,7 +25,7 @@ HARMLESS_WORDS = re.compile(
 # Keys of the parts that see and hear, and of those that speak.
 TOWER_WORDS = re.compile(
     "(?:^|_)(?:vision|visual|image|img|pixel|video|audio|speech|acoustic|semantic|mel|mm|multimodal"
-    "|patch|thumbnail|projector|resampler)|^vq_|^vit_|^clip(?!_qkv)|^talker|^code2wav"
+    "|patch|timestamp|thumbnail|projector|resampler)|^vq_|^vit_|^clip(?!_qkv)|^talker|^code2wav"
 )
 
 # Where a word of the cache means something else: taken out of a key before it is judged.

@@ -25,7 +25,6 @@ from kvplan.importers.config.harmless import (
     HARMLESS_WORDS,
     TOWER_WORDS,
 )
-from kvplan.importers.config.wrappers import TEXT_TYPES
 from kvplan.spec.source import Path_
 
 # How a word of a key begins that speaks of another cache layout, whatever the model.
@@ -79,11 +78,16 @@ def unread(facts: Facts, *, known: bool) -> Iterator[tuple[Path_, Any]]:
     for path, value in _walk(facts.data, facts.path, facts.passed, known=known):
         if path not in facts.used and _smells(path, value, known=known):
             yield path, value
-    if facts.path and facts.source.data.get("model_type") not in TEXT_TYPES:
-        # Beside the text config of an unknown wrapper; its other objects are its towers.
-        for key, value in facts.source.data.items():
-            if not isinstance(value, Mapping) and _smells((key,), value, known=False):
-                yield (key,), value
+
+
+def suspects(path: Path_, value: Any, *, known: bool) -> Iterator[tuple[Path_, Any]]:
+    """The key at `path`, and those below it, that may shape the cache."""
+    if _smells(path, value, known=known):
+        yield path, value
+    elif isinstance(value, Mapping) and not _harmless(words(str(path[-1])), value, known=known):
+        for inner, found in _walk(value, path, set(), known=known):
+            if _smells(inner, found, known=known):
+                yield inner, found
 
 
 def _smells(path: Path_, value: Any, *, known: bool) -> bool:
