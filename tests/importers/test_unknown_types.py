@@ -102,6 +102,8 @@ FOREIGN: list[tuple[str, Any]] = [
         "token_mixer", "yoco_split", "layer_repetition", "k_eq_v", "attn_topk", "moba_topk",
         "rnn_layers", "encoder_layers", "attention_free_layers", "switch_head", "full_layers",
     )),
+    ("attn_impl", "nsa"),
+    ("_attn_implementation", "lightning"),
     ("is_encoder_decoder", True),
     ("add_cross_attention", True),
 ]  # fmt: skip

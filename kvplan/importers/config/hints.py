@@ -110,7 +110,7 @@ def _harmless(key: str, value: Any, *, known: bool) -> bool:
     if key in HARMLESS_KEYS:
         return True
     if key in FORMS:
-        return known or str(value) in FORMS[key]
+        return str(value) in FORMS[key] or (known and key == "cache_implementation")
     if key in HARMLESS_IF_KNOWN:
         return known
     if TOWER_WORDS.search(key):
