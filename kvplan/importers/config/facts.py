@@ -124,7 +124,8 @@ class Facts:
         if isinstance(value, bool) or not isinstance(value, int):
             self.refuse(f"{key} is {_shown(value)}, it must be a whole number", key=key)
         if not least <= value <= LARGEST_COUNT:
-            self.refuse(f"{key} is {value}, it must be at least {least}", key=key)
+            limit = f"at least {least}" if value < least else f"at most {LARGEST_COUNT:,}"
+            self.refuse(f"{key} is {value}, it must be {limit}", key=key)
         return value
 
     def optional(self, field: str, *keys: str) -> int | None:

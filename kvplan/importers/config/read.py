@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from kvplan.errors import ImportRefused, SpecError
 from kvplan.spec.source import Path_, decode, read_bytes
 
-MAX_BYTES = 16 * 2**20
+MAX_BYTES = 8 * 2**20
 MAX_DEPTH = 64
 MAX_VALUES = 200_000  # the largest published file (a list of quantised layers) holds 67,072
 MAX_TEXT = 2**20
