@@ -3,10 +3,11 @@
 After a family has read its config, every key it neither read nor passed over is looked at. A key
 whose words speak of windows, patterns, latents, states, indexers, compression or sharing, and whose
 value switches something on, means that the layout may be another one; the import is refused with
-the key. A word of the cache outweighs every harmless word beside it (`qkv_lora_rank`); only whole
-phrases in which it is known to mean something else (`shared_expert`) are excused. For a model type
-that is not known at all, any key is enough that is not known to be harmless, because nothing says
-that the model is plain and the next idea has a name nobody listed.
+the key. In a family that was read, a harmless word excuses a key (`add_swa_attention_sink_bias`).
+For a model type that is not known, a word of the cache outweighs every harmless word beside it
+(`loop_steps_norm`); only whole phrases in which it means something else (`shared_expert`) are
+excused, and any key is enough that is not known to be harmless, because nothing says that the model
+is plain and the next idea has a name nobody listed.
 """
 
 from __future__ import annotations
@@ -94,11 +95,11 @@ def _smells(path: Path_, value: Any, *, known: bool) -> bool:
     key = words(str(path[-1]))
     if not _active(value) or _harmless(key, value, known=known):
         return False
-    if STRONG.search(key):
+    if STRONG.search(key) or key in FORMS:
         return True
     if isinstance(value, Mapping):
         return False  # its keys speak
-    return not known or bool(_ATTENTION.search(key))
+    return not known
 
 
 def words(key: str) -> str:
@@ -116,7 +117,8 @@ def _harmless(key: str, value: Any, *, known: bool) -> bool:
     if TOWER_WORDS.search(key):
         return not _KEPT_OF_TOWERS.search(key)
     rest = HARMLESS_PHRASES.sub("", key)
-    if STRONG.search(rest) or _KEPT.search(rest) or _ATTENTION.search(rest):
+    speaks = STRONG.search(rest) or _KEPT.search(rest) or _ATTENTION.search(rest)
+    if speaks and not known:
         return False
     return bool(HARMLESS_WORDS.search(key))
 
