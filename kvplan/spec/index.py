@@ -16,7 +16,7 @@ from typing import Any
 from zlib import crc32
 
 from kvplan.errors import SpecError
-from kvplan.spec.source import Document, decode, parse_yaml, read_bytes
+from kvplan.spec.source import MAX_BYTES, Document, decode, parse_yaml, read_bytes
 
 INDEX_NAME = "index.json"
 _SUFFIXES = (".yaml", ".yml")
@@ -41,6 +41,7 @@ class SpecFolder:
         self._loader = loader
         self._installed = installed or loader is not None
         self._lines = self._read_index() if indexed else {}
+        self._compared: dict[str, tuple[int, bool]] = {}  # name -> (modified, is as compiled)
 
     def documents(self, holding: str = "") -> Iterator[Document]:
         """Every spec document, in order of file names.
@@ -91,7 +92,8 @@ class SpecFolder:
     def _changed(self) -> dict[str, bool]:
         """Files that cannot be taken from the index: name -> whether the file is there.
 
-        New, of another size, written after the index, or gone.
+        New, gone, or not what was compiled. A checkout writes files in any order, so one that is
+        younger than the index is read and compared, once.
         """
         if self._installed and self._lines:
             return {}
@@ -104,9 +106,24 @@ class SpecFolder:
         for name, found in stats.items():
             line = self._lines.get(name)
             same = line is not None and line.startswith(f'{{"size": {found.st_size},')
-            if not same or found.st_mtime_ns > compiled:
+            if same and found.st_mtime_ns > compiled:
+                same = self._is_as_compiled(name, found.st_mtime_ns)
+            if not same:
                 changed[name] = True
         return changed
+
+    def _is_as_compiled(self, name: str, modified: int) -> bool:
+        """Whether a file's checksum is the index's; remembered until the file is written again."""
+        known = self._compared.get(name)
+        if known is None or known[0] != modified:
+            try:
+                with open(self._full(name), "rb", buffering=0) as file:
+                    checksum = crc32(file.read(MAX_BYTES))
+            except OSError:
+                return False  # whoever reads it says why it cannot be read
+            same = f'"crc32": {checksum},' in self._lines[name][:60]
+            known = self._compared[name] = (modified, same)
+        return known[1]
 
     def _stats(self) -> dict[str, os.stat_result]:
         """The spec files of the folder; hidden ones are editors' own."""
