@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from kvplan.report.console import open_console, text_of
-from kvplan.report.facts import layer_facts
 from kvplan.report.formula import average_per_token, formula, kind_name
 from kvplan.report.headings import asked
 from kvplan.report.prose import hanging, warnings
@@ -230,6 +229,8 @@ def _charges(console: Console, result: SizeResult, *, named: bool) -> None:
 
 
 def _layers(console: Console, result: SizeResult) -> None:
+    from kvplan.report.facts import layer_facts
+
     console.print(
         f"\n{result.model.spec.name}, {result.dtype_name}: bytes of one sequence per layer"
     )
