@@ -7,7 +7,7 @@ Costs never fall when batch or context grow, so each inverse is exact: one more 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from kvplan.engines import LOGICAL, is_logical
@@ -18,8 +18,8 @@ from kvplan.load import LoadedModel
 from kvplan.notice import Notice
 from kvplan.plan.cost import Cost, EngineCost, LogicalCost
 from kvplan.plan.notices import notices_of
-from kvplan.plan.search import largest
-from kvplan.units import MAX_COUNT, MIB
+from kvplan.search import largest_or_any
+from kvplan.units import MIB
 
 # What keeps the context from growing.
 MEMORY = "available_bytes"
@@ -104,8 +104,8 @@ def fit(
     if "max_batch_at_ctx" in own:
         max_batch, max_ctx = own["max_batch_at_ctx"], own["max_ctx_at_batch"]
     else:
-        max_batch = _bounded(lambda batch: enough(asked.replaced(batch=batch)))
-        max_ctx = _bounded(lambda tokens: enough(asked.replaced(ctx=tokens)), limit)
+        max_batch = largest_or_any(lambda batch: enough(asked.replaced(batch=batch)))
+        max_ctx = largest_or_any(lambda tokens: enough(asked.replaced(ctx=tokens)), limit)
     if limit is not None:
         max_ctx = limit if max_ctx is None else min(max_ctx, limit)
     given, available_bytes = (
@@ -150,12 +150,6 @@ def _tiny(available_bytes: int) -> tuple[Notice, ...]:
         return ()
     message = f"{available_bytes:,} bytes hold no cache; a size may have a unit: 40GiB"
     return (Notice("tiny-memory", message),)
-
-
-def _bounded(fits: Callable[[int], bool], limit: int | None = None) -> int | None:
-    """The largest count that fits; None when no count is too large."""
-    found = largest(fits, limit or MAX_COUNT)
-    return None if found == MAX_COUNT else found
 
 
 def _binding(found: Fit, cost: Cost) -> str | None:

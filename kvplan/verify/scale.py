@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kvplan.engines.request import Request
+from kvplan.search import largest
 
 
 def scaled(request: Request, fits: Callable[[Request], bool]) -> Request | None:
@@ -20,22 +21,10 @@ def scaled(request: Request, fits: Callable[[Request], bool]) -> Request | None:
     """
     if fits(request):
         return request
-    batch = _largest(request.batch, lambda n: fits(request.replaced(batch=n)))
+    batch = largest(lambda n: fits(request.replaced(batch=n)), request.batch)
     if batch:
         return request.replaced(batch=batch)
     one = request.replaced(batch=1)
     assert request.ctx is not None
-    tokens = _largest(request.ctx, lambda n: fits(one.replaced(ctx=n)))
+    tokens = largest(lambda n: fits(one.replaced(ctx=n)), request.ctx)
     return one.replaced(ctx=tokens) if tokens else None
-
-
-def _largest(most: int, fits: Callable[[int], bool]) -> int:
-    """The largest count from 1 to `most` that fits, 0 when none does."""
-    low, high = 0, most
-    while low < high:
-        middle = (low + high + 1) // 2
-        if fits(middle):
-            low = middle
-        else:
-            high = middle - 1
-    return low

@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 from kvplan.engines.logical import logical_cache
 from kvplan.engines.request import Request
 from kvplan.errors import ImportRefused, InputError
-from kvplan.importers.gguf import import_gguf, weights_of_gguf
+from kvplan.importers.gguf import import_gguf
 from kvplan.importers.imported import Imported
+from kvplan.importers.weights import weights_of
 from kvplan.spec.labels import attention_label
 from kvplan.spec.model import ModelSpec, Rope
 from kvplan.spec.reader import read_spec
@@ -176,7 +177,9 @@ def test_vocabulary_rope_and_parameters(tmp_path: Path) -> None:
     assert spec.parameters == 1024 * 3 + 1024 * 2048
     assert spec.rope == Rope(type="yarn", factor=4.0, original_max_context=8192)
     # 3,072 / 32 blocks of 34; 2,097,152 / 256 blocks of 144; 64 x 4
-    assert weights_of_gguf(path) == {"Q8_0": 3264, "Q4_K": 1_179_648, "F32": 256}
+    weights = weights_of(spec, str(path))
+    assert weights is not None
+    assert weights.by_dtype == {"Q8_0": 3264, "Q4_K": 1_179_648, "F32": 256}
 
 
 # -- windows ----------------------------------------------------------------------------------

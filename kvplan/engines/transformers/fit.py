@@ -16,11 +16,9 @@ from kvplan.engines.transformers.options import Options
 from kvplan.engines.transformers.quantized import flush_period
 from kvplan.engines.transformers.run import Run
 from kvplan.errors import UsageError
+from kvplan.search import largest_or_any
 from kvplan.spec.model import ModelSpec
 from kvplan.spec.states import CompressedLatent
-
-# No context or batch is larger; a cost that still fits here has no bound.
-_LIMIT = 1 << 40
 
 
 def run_of(
@@ -70,17 +68,4 @@ def peak_held(builder: Builder, run: Run) -> int:
 
 def largest(cost: Callable[[int], int], available: int) -> int | None:
     """The largest count whose cost fits, 0 if not even 1 does, None if there is no bound."""
-    if cost(1) > available:
-        return 0
-    low, high = 1, 2
-    while high < _LIMIT and cost(high) <= available:
-        low, high = high, high * 2
-    if high >= _LIMIT and cost(_LIMIT) <= available:
-        return None
-    while high - low > 1:
-        middle = (low + high) // 2
-        if cost(middle) <= available:
-            low = middle
-        else:
-            high = middle
-    return low
+    return largest_or_any(lambda count: cost(count) <= available)

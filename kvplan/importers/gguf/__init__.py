@@ -1,6 +1,5 @@
 """GGUF metadata into what the model keeps, which is not always what llama.cpp allocates for it."""
 
 from kvplan.importers.gguf.model import import_gguf
-from kvplan.importers.gguf.weights import weights_of_gguf
 
-__all__ = ["import_gguf", "weights_of_gguf"]
+__all__ = ["import_gguf"]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from kvplan.units import MAX_COUNT
+
 
 def largest(fits: Callable[[int], bool], limit: int) -> int:
     """The largest count in 1 .. `limit` that fits, 0 when 1 does not.
@@ -23,3 +25,9 @@ def largest(fits: Callable[[int], bool], limit: int) -> int:
         else:
             high = middle
     return low
+
+
+def largest_or_any(fits: Callable[[int], bool], limit: int | None = None) -> int | None:
+    """The same up to `limit`, or without one; None when no count is too large."""
+    found = largest(fits, limit or MAX_COUNT)
+    return None if found == MAX_COUNT else found
