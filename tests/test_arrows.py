@@ -13,11 +13,11 @@ PACKAGE = Path(__file__).resolve().parent.parent / "kvplan"
 # A room may import its own and lower ranks, at the top of a module or inside a function.
 RANKS = {
     "record": 0, "errors": 0, "printable": 0, "notice": 0, "units": 0, "search": 0, "dtypes": 0,
-    "spec": 1,
+    "checks": 1, "spec": 1,
     "engines": 2, "importers": 2,
-    "load": 3,
+    "load": 3, "allocator": 3,
     "plan": 4,
-    "verify": 5,
+    "running": 5, "verify": 5,
     "report": 6,
     "cli": 7,
 }  # fmt: skip

@@ -60,8 +60,8 @@ def _charged(result: SizeResult, values: Values) -> SizeResult:
         if options is not None:
             raise UsageError("--alloc-conf sets options of --allocator", hint="add --allocator")
         return result
+    from kvplan.allocator.charges import charges
     from kvplan.engines.logical_layout import LogicalEngine
-    from kvplan.verify.allocator.charges import charges
 
     layout = result.allocated
     if layout is None:

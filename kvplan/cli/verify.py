@@ -108,7 +108,7 @@ def _running(values: Values, request: Request) -> int:
     """Hold a running engine's own figures against the rules; nothing is allocated."""
     from kvplan.errors import UsageError
     from kvplan.report.write import emit
-    from kvplan.verify.running.verify import verify_running
+    from kvplan.running.verify import verify_running
 
     for name in ("decode", "fraction", "max_bytes", "margin", "allow_oom"):
         if values[name]:

@@ -95,7 +95,7 @@ def _folder(place: str, hf_id: str | None) -> str | None:
 
 
 def _from_gguf(path: str) -> Weights | None:
-    from kvplan.importers.gguf_file import GgufError, read_header, weight_bytes
+    from kvplan.importers.gguf.file import GgufError, read_header, weight_bytes
 
     try:
         by_type = weight_bytes(read_header(path))

@@ -63,7 +63,7 @@ def _about_request(
         message = (
             f"{logical.ctx:,} tokens is above the {spec.max_context:,} that {spec.name} supports"
         )
-        from kvplan.plan.siblings import longer_sibling
+        from kvplan.spec.siblings import longer_sibling
 
         sibling = longer_sibling(spec, logical.ctx, specs)
         if sibling is not None:

@@ -14,9 +14,9 @@ from kvplan.plan.notices import notices_of
 from kvplan.spec.model import ModelSpec
 
 if TYPE_CHECKING:
+    from kvplan.allocator.charges import Charges
     from kvplan.engines.layout import CacheLayout
     from kvplan.importers.weights import Weights
-    from kvplan.verify.allocator.charges import Charges
 
 
 class SizeResult(NamedTuple):

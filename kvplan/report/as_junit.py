@@ -9,7 +9,7 @@ from xml.sax.saxutils import escape, quoteattr
 from kvplan.report.verification import model_name
 
 if TYPE_CHECKING:
-    from kvplan.verify.checks import Check, Verification
+    from kvplan.checks import Check, Verification
 
 
 def verify(found: Verification, *, to_file: bool) -> str:

@@ -16,13 +16,13 @@ from kvplan.units import format_bytes, format_count, format_tokens
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from kvplan.checks import Verification
     from kvplan.engines.logical import LogicalCache
     from kvplan.load import LoadedModel
     from kvplan.plan.explain import Explanation
     from kvplan.plan.fit import Fit
     from kvplan.plan.size import SizeResult
     from kvplan.spec.model import ModelSpec
-    from kvplan.verify.checks import Verification
 
 
 def size(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from kvplan.units import format_bytes
 
 if TYPE_CHECKING:
-    from kvplan.verify.allocator.charges import Charges
+    from kvplan.allocator.charges import Charges
 
 
 def charges_facts(charges: Charges) -> dict[str, Any]:

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 from kvplan.report.facts import fit_facts, layer_facts, model_rows, size_facts
 
 if TYPE_CHECKING:
+    from kvplan.checks import Verification
     from kvplan.load import LoadedModel
     from kvplan.plan.explain import Explanation
     from kvplan.plan.fit import Fit
     from kvplan.plan.size import SizeResult
     from kvplan.spec.model import ModelSpec
-    from kvplan.verify.checks import Verification
 
 Row = dict[str, Any]
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from kvplan.report.facts import layout_facts, model_facts, request_facts
 
 if TYPE_CHECKING:
-    from kvplan.verify.checks import Check, Verification
+    from kvplan.checks import Check, Verification
 
 
 def check_facts(check: Check) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from kvplan.units import format_bytes, format_count
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from kvplan.verify.checks import Check, Verification
+    from kvplan.checks import Check, Verification
 
 _LONGEST_WORD = 30
 _LONGEST_WHY = 140  # longer ones read better across the page, below the table

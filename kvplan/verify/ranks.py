@@ -19,8 +19,8 @@ from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import Any
 
+from kvplan.checks import Check, RankReport
 from kvplan.errors import KvplanError
-from kvplan.verify.checks import Check, RankReport
 from kvplan.verify.devices.device import Device
 from kvplan.verify.meeting import Meeting, RankLost, in_thread
 from kvplan.verify.world import World

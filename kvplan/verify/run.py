@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
+from kvplan.checks import Check, RankReport, Verification, over_ranks
 from kvplan.engines import find_engine
 from kvplan.engines.layout import CacheLayout, RankLayout
 from kvplan.engines.logical_layout import LogicalEngine
@@ -21,7 +22,6 @@ from kvplan.load import LoadedModel
 from kvplan.plan.notices import UNSHARDED
 from kvplan.plan.size import SizeResult, size
 from kvplan.units import format_bytes, format_tokens
-from kvplan.verify.checks import Check, RankReport, Verification, over_ranks
 from kvplan.verify.devices import find_device
 from kvplan.verify.devices.device import Advance, Device
 from kvplan.verify.safety import require_room

@@ -7,10 +7,10 @@ from dataclasses import replace
 from math import prod
 from typing import Any
 
+from kvplan.checks import Check, compare
 from kvplan.engines.layout import Tensor
 from kvplan.errors import UsageError
 from kvplan.units import format_count
-from kvplan.verify.checks import Check, compare
 
 
 def element_type(torch: Any, tensor: Tensor) -> Any:

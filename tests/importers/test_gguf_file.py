@@ -16,8 +16,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kvplan.errors import InputError
-from kvplan.importers.gguf_file import GgufError, GgufHeader, Skipped, read_header, weight_bytes
-from kvplan.importers.gguf_tensors import GGML_TYPES
+from kvplan.importers.gguf.file import GgufError, GgufHeader, Skipped, read_header, weight_bytes
+from kvplan.importers.gguf.tensors import GGML_TYPES
 from tests.importers.gguf_writer import (
     BF16,
     F16,

@@ -9,11 +9,7 @@ from io import StringIO
 
 import pytest
 
-from kvplan.engines.logical_layout import LogicalEngine
-from kvplan.plan.size import size
-from kvplan.report import as_csv, as_json, as_junit, as_markdown, as_table
-from kvplan.report.rows import rows
-from kvplan.verify.checks import (
+from kvplan.checks import (
     Check,
     RankReport,
     Verification,
@@ -21,6 +17,10 @@ from kvplan.verify.checks import (
     over_ranks,
     undecided,
 )
+from kvplan.engines.logical_layout import LogicalEngine
+from kvplan.plan.size import size
+from kvplan.report import as_csv, as_json, as_junit, as_markdown, as_table
+from kvplan.report.rows import rows
 
 DEVICE = {"type": "cpu", "name": "x", "torch": "2.13.0", "free_bytes": 3 << 30}
 GOOD = compare("tensor_bytes", 1000, 1000, "two tensors")

@@ -11,7 +11,7 @@ from math import prod
 from types import SimpleNamespace
 from typing import Any
 
-from kvplan.verify.allocator import AllocatorConfig, CachingAllocator, OutOfDeviceMemory
+from kvplan.allocator import AllocatorConfig, CachingAllocator, OutOfDeviceMemory
 
 MIB = 1 << 20
 

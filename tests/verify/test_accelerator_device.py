@@ -6,8 +6,8 @@ import gc
 
 import pytest
 
+from kvplan.checks import Check
 from kvplan.engines.layout import Tensor
-from kvplan.verify.checks import Check
 from kvplan.verify.devices import find_device
 from tests.verify.fake_torch import MIB, FakeAccelerator, fake_torch
 

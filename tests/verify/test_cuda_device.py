@@ -6,9 +6,9 @@ import gc
 
 import pytest
 
+from kvplan.checks import Check
 from kvplan.engines.layout import Tensor
 from kvplan.errors import UsageError
-from kvplan.verify.checks import Check
 from kvplan.verify.devices import find_device
 from kvplan.verify.devices.cuda import CudaDevice
 from kvplan.verify.devices.device import Measurement

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from kvplan.checks import RankReport
 from kvplan.errors import UsageError
 from kvplan.verify import ranks
-from kvplan.verify.checks import RankReport
 from kvplan.verify.meeting import RankLost
 from kvplan.verify.ranks import Refused, Stopped, together
 from kvplan.verify.world import World

@@ -8,11 +8,11 @@ from contextlib import contextmanager
 
 import pytest
 
+from kvplan.checks import Check, Verification
 from kvplan.engines.request import Request
 from kvplan.errors import UsageError
 from kvplan.load import load_model
 from kvplan.plan.size import size
-from kvplan.verify.checks import Check, Verification
 from kvplan.verify.run import Limits, verify
 
 pytest.importorskip("torch")

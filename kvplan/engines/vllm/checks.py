@@ -9,11 +9,11 @@ from __future__ import annotations
 from bisect import bisect_right
 from itertools import accumulate
 
-from kvplan.engines.vllm.families import Family
-from kvplan.engines.vllm.model import Model
-from kvplan.engines.vllm.parallel import stage_sizes
+from kvplan.engines.vllm.facts.families import Family
+from kvplan.engines.vllm.layers.model import Model
+from kvplan.engines.vllm.layers.parallel import stage_sizes
+from kvplan.engines.vllm.options.settings import Settings
 from kvplan.engines.vllm.refusal import Refused
-from kvplan.engines.vllm.settings import Settings
 from kvplan.spec.model import ModelSpec
 
 

@@ -8,15 +8,15 @@ from typing import Any
 from kvplan.dtypes import find_dtype
 from kvplan.engines.layout import CacheLayout, Provenance, RankLayout, Tensor, version_notices
 from kvplan.engines.request import Request
-from kvplan.engines.vllm.argline import split_engine_args
-from kvplan.engines.vllm.asked import settled
-from kvplan.engines.vllm.capacity import Plan, capacity_of, plan_pool
-from kvplan.engines.vllm.dtype import model_dtype
+from kvplan.engines.vllm.facts.dtype import model_dtype
+from kvplan.engines.vllm.facts.versions import VERSIONS, Rules, rules_of
+from kvplan.engines.vllm.options.argline import split_engine_args
+from kvplan.engines.vllm.options.asked import settled
+from kvplan.engines.vllm.options.settings import read_settings
 from kvplan.engines.vllm.planning import FindModel, Prepared, prepare
+from kvplan.engines.vllm.pool.capacity import Plan, capacity_of, plan_pool
 from kvplan.engines.vllm.reasons import reasons_of
 from kvplan.engines.vllm.refusal import Refused
-from kvplan.engines.vllm.settings import read_settings
-from kvplan.engines.vllm.versions import VERSIONS, Rules, rules_of
 from kvplan.notice import Notice
 from kvplan.spec.model import ModelSpec
 

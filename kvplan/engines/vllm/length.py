@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kvplan.engines.vllm.options.settings import Settings
 from kvplan.engines.vllm.refusal import Refused
-from kvplan.engines.vllm.settings import Settings
 from kvplan.spec.model import ModelSpec
 
 # Types whose max_position_embeddings is scaled already.

@@ -6,9 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from kvplan.engines.layout import Provenance
-from kvplan.engines.vllm import dtype as dtypes
-from kvplan.engines.vllm.blocks import BlockChoice, choose_block_size
-from kvplan.engines.vllm.capacity import Pool
 from kvplan.engines.vllm.checks import (
     check_architecture,
     check_batch,
@@ -18,15 +15,18 @@ from kvplan.engines.vllm.checks import (
     check_shared,
     check_state_blocks,
 )
-from kvplan.engines.vllm.families import family_of
-from kvplan.engines.vllm.groups import form_groups, merge_equal
-from kvplan.engines.vllm.kv_layout import check_expressible, is_block_outermost, resolve
-from kvplan.engines.vllm.layers import Kind, Run, kinds_of, runs_of
+from kvplan.engines.vllm.facts import dtype as dtypes
+from kvplan.engines.vllm.facts.families import family_of
+from kvplan.engines.vllm.layers.blocks import BlockChoice, choose_block_size
+from kvplan.engines.vllm.layers.model import Model, build_model, caches_prefixes, is_encoder_decoder
+from kvplan.engines.vllm.layers.runs import Kind, Run, kinds_of, runs_of
+from kvplan.engines.vllm.layers.slots import slots_of
+from kvplan.engines.vllm.layers.specs import SLIDING, SLIDING_LATENT, Load
 from kvplan.engines.vllm.length import Length, settle_length
-from kvplan.engines.vllm.model import Model, build_model, caches_prefixes, is_encoder_decoder
-from kvplan.engines.vllm.settings import Settings
-from kvplan.engines.vllm.slots import slots_of
-from kvplan.engines.vllm.specs import SLIDING, SLIDING_LATENT, Load
+from kvplan.engines.vllm.options.settings import Settings
+from kvplan.engines.vllm.pool.capacity import Pool
+from kvplan.engines.vllm.pool.groups import form_groups, merge_equal
+from kvplan.engines.vllm.pool.kv_layout import check_expressible, is_block_outermost, resolve
 from kvplan.errors import UsageError
 from kvplan.spec import states as kept
 from kvplan.spec.model import ModelSpec

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import groupby
 
-from kvplan.engines.vllm import specs
-from kvplan.engines.vllm.groups import Group
+from kvplan.engines.vllm.layers import specs
+from kvplan.engines.vllm.layers.specs import CacheSpec, Load
 from kvplan.engines.vllm.planning import Prepared
+from kvplan.engines.vllm.pool.groups import Group
 from kvplan.engines.vllm.reasons_layers import layer_reasons
-from kvplan.engines.vllm.specs import CacheSpec, Load
 
 _NAMES = {
     specs.FULL: "full-attention layers",

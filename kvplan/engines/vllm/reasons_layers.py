@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kvplan.engines.vllm import specs
-from kvplan.engines.vllm.model import Model
+from kvplan.engines.vllm.layers import specs
+from kvplan.engines.vllm.layers.model import Model
 from kvplan.engines.vllm.planning import Prepared
 from kvplan.spec import states as kept
 from kvplan.spec.recurrent import RecurrentState

@@ -12,7 +12,7 @@ import re
 from kvplan.importers.config.hints import STRONG
 from kvplan.importers.gguf.architectures import Architecture
 from kvplan.importers.gguf.keys import MAX_NUMBER, Keys, brief
-from kvplan.importers.gguf_values import Value
+from kvplan.importers.gguf.values import Value
 
 # Never a matter of the cache, though some sound like it (`rope_pattern`, `moe_latent_size`).
 _HARMLESS = re.compile(

@@ -11,9 +11,9 @@ import re
 
 from kvplan.errors import ImportRefused
 from kvplan.importers.gguf.architectures import NO_MODELS
+from kvplan.importers.gguf.file import GgufHeader
 from kvplan.importers.gguf.keys import BUILD, RULE, Keys, brief
-from kvplan.importers.gguf_file import GgufHeader
-from kvplan.importers.gguf_values import Skipped
+from kvplan.importers.gguf.values import Skipped
 from kvplan.spec.model import Rope
 
 DTYPE = "float16"

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from kvplan.errors import ImportRefused
-from kvplan.importers.gguf_file import GgufHeader
-from kvplan.importers.gguf_values import Skipped, Value, shown
+from kvplan.importers.gguf.file import GgufHeader
+from kvplan.importers.gguf.values import Skipped, Value, shown
 from kvplan.importers.imported import Fact, Warning_
 
 BUILD = "llama.cpp b11434"

@@ -13,6 +13,7 @@ import os
 from kvplan.errors import ImportRefused
 from kvplan.importers.gguf.architectures import ARCHITECTURES, Architecture
 from kvplan.importers.gguf.attention import Heads
+from kvplan.importers.gguf.file import GgufError, GgufHeader, read_header
 from kvplan.importers.gguf.hints import check_hints
 from kvplan.importers.gguf.identity import (
     architecture_of,
@@ -25,7 +26,6 @@ from kvplan.importers.gguf.identity import (
 from kvplan.importers.gguf.keys import BUILD, RULE, Keys
 from kvplan.importers.gguf.kinds import name_kinds
 from kvplan.importers.gguf.layers import Layer, read_layers
-from kvplan.importers.gguf_file import GgufError, GgufHeader, read_header
 from kvplan.importers.imported import Imported
 from kvplan.spec.model import MAX_LAYERS, ModelSpec
 from kvplan.spec.states import FieldError

@@ -35,9 +35,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from kvplan.checks import Check
     from kvplan.engines.request import Request
     from kvplan.spec.model import ModelSpec
-    from kvplan.verify.checks import Check
 
 Progress = Callable[[str, int, int], None]  # (what runs now, steps done, steps in all)
 

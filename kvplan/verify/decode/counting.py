@@ -20,8 +20,8 @@ from time import perf_counter
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
+from kvplan.checks import Check, compare
 from kvplan.plan.explain import generation
-from kvplan.verify.checks import Check, compare
 from kvplan.verify.decode.attention import CrossAttention, HeadAttention
 from kvplan.verify.decode.cut import BATCH
 from kvplan.verify.decode.equality import Run

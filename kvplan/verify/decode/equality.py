@@ -19,8 +19,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from kvplan.checks import Check
 from kvplan.spec.states import State
-from kvplan.verify.checks import Check
 from kvplan.verify.decode import damage
 from kvplan.verify.decode.cut import BATCH
 from kvplan.verify.decode.kept import span_of

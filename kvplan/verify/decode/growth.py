@@ -14,10 +14,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
+from kvplan.checks import Check
 from kvplan.engines.logical import logical_cache
 from kvplan.engines.request import Request
 from kvplan.spec.states import CrossAttention, State
-from kvplan.verify.checks import Check
 from kvplan.verify.decode.cut import BATCH
 from kvplan.verify.decode.kept import span_of
 from kvplan.verify.decode.layouts import Layout

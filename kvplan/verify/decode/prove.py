@@ -9,10 +9,10 @@ from dataclasses import replace
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from kvplan.checks import Check, undecided
 from kvplan.engines.request import Request, cache_dtypes
 from kvplan.errors import UsageError
 from kvplan.spec.model import ModelSpec
-from kvplan.verify.checks import Check, undecided
 from kvplan.verify.decode.counting import counted
 from kvplan.verify.decode.cut import WIDTH, Cut, cut, unknown_formats
 from kvplan.verify.decode.equality import compared, decode, length_of, new_run

@@ -7,8 +7,8 @@ shows.
 
 from __future__ import annotations
 
+from kvplan.checks import Check
 from kvplan.dtypes import DType
-from kvplan.verify.checks import Check
 from kvplan.verify.decode.formats import format_of
 from kvplan.verify.decode.kept import vectors_of
 from kvplan.verify.decode.layouts import Layout

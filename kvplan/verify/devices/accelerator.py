@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from kvplan.checks import Check, compare
 from kvplan.engines.layout import Tensor
-from kvplan.verify.checks import Check, compare
 from kvplan.verify.devices.device import Advance, Measurement, Room
 from kvplan.verify.tensors import (
     check_element_types,

@@ -16,8 +16,8 @@ import platform
 from collections.abc import Sequence
 from typing import Any
 
+from kvplan.checks import Check, compare, undecided
 from kvplan.engines.layout import Tensor
-from kvplan.verify.checks import Check, compare, undecided
 from kvplan.verify.devices.device import Advance, Measurement, Room
 from kvplan.verify.host_memory import host_room
 from kvplan.verify.resident import held_in, process_anonymous

@@ -5,7 +5,7 @@
     the driver     what is gone from the device's free memory; NVML shows that plus what it keeps
 
 The allocator's figures are predicted by running the same sequence through the model of it
-(`kvplan.verify.allocator`), which starts empty; with other tensors alive nothing is predicted.
+(`kvplan.allocator`), which starts empty; with other tensors alive nothing is predicted.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kvplan.verify.checks import Check, compare, undecided
+from kvplan.checks import Check, compare, undecided
 from kvplan.verify.devices.cuda_state import State
 from kvplan.verify.devices.forecast import Forecast
 

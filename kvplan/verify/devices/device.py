@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from kvplan.checks import Check
 from kvplan.engines.layout import Tensor
-from kvplan.verify.checks import Check
 
 #: Called with the bytes of each piece once it is allocated and touched.
 Advance = Callable[[int], None]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from kvplan.verify.allocator import AllocatorConfig, CachingAllocator, OutOfDeviceMemory
-from kvplan.verify.allocator.options import AllocatorConfigError, supported_version
-from kvplan.verify.allocator.predict import ROOMY_BYTES
+from kvplan.allocator import AllocatorConfig, CachingAllocator, OutOfDeviceMemory
+from kvplan.allocator.options import AllocatorConfigError, supported_version
+from kvplan.allocator.predict import ROOMY_BYTES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

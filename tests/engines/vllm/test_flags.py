@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from kvplan.engines.request import Request
-from kvplan.engines.vllm.argline import split_engine_args
-from kvplan.engines.vllm.asked import settled
-from kvplan.engines.vllm.flags import TABLE, human_int, read_options
-from kvplan.engines.vllm.settings import read_settings
-from kvplan.engines.vllm.versions import rules_of
+from kvplan.engines.vllm.facts.versions import rules_of
+from kvplan.engines.vllm.options.argline import split_engine_args
+from kvplan.engines.vllm.options.asked import settled
+from kvplan.engines.vllm.options.flags import TABLE, human_int, read_options
+from kvplan.engines.vllm.options.settings import read_settings
 from kvplan.errors import UsageError
 from tests.engines.vllm.models import GIB, LLAMA, fit, size
 

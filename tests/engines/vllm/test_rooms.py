@@ -6,15 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvplan.engines.vllm.capacity import Pool, longest_request
-from kvplan.engines.vllm.dtype import CacheDType
-from kvplan.engines.vllm.gpus import batched_tokens_default, find_gpu
-from kvplan.engines.vllm.groups import Group, deal
-from kvplan.engines.vllm.layers import Run
-from kvplan.engines.vllm.packed import least_padding
-from kvplan.engines.vllm.parallel import stage_sizes
-from kvplan.engines.vllm.specs import FULL, SLIDING, CacheSpec, Load
-from kvplan.engines.vllm.versions import rules_of
+from kvplan.engines.vllm.facts.dtype import CacheDType
+from kvplan.engines.vllm.facts.gpus import batched_tokens_default, find_gpu
+from kvplan.engines.vllm.facts.versions import rules_of
+from kvplan.engines.vllm.layers.parallel import stage_sizes
+from kvplan.engines.vllm.layers.runs import Run
+from kvplan.engines.vllm.layers.specs import FULL, SLIDING, CacheSpec, Load
+from kvplan.engines.vllm.pool.capacity import Pool, longest_request
+from kvplan.engines.vllm.pool.groups import Group, deal
+from kvplan.engines.vllm.pool.packed import least_padding
 from kvplan.errors import UsageError
 from tests.engines.vllm.models import DEEPSEEK_V3, GEMMA_3_27B, LLAMA, size
 

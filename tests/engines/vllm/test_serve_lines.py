@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from kvplan.engines.vllm.argline import split_engine_args
-from kvplan.engines.vllm.flags import TABLE, read_options
-from kvplan.engines.vllm.other_flags import OTHERS
+from kvplan.engines.vllm.options.argline import split_engine_args
+from kvplan.engines.vllm.options.flags import TABLE, read_options
+from kvplan.engines.vllm.options.other_flags import OTHERS
 from kvplan.errors import UsageError
 
 LINE = """

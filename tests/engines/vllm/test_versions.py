@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kvplan.engines.vllm.versions import VERSIONS, rules_of
+from kvplan.engines.vllm.facts.versions import VERSIONS, rules_of
 from kvplan.errors import UsageError
 from kvplan.spec.states import FullAttention, SlidingAttention
 from tests.engines.vllm.models import GEMMA_3_27B, GIB, LLAMA, QWEN3_NEXT, fit, model, size

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from kvplan.checks import Check
 from kvplan.engines.request import Request
 from kvplan.spec.states import SlidingAttention
-from kvplan.verify.checks import Check
 from kvplan.verify.decode import prove
 
 from .small_specs import MODELS

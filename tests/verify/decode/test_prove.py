@@ -7,11 +7,11 @@ import sys
 
 import pytest
 
+from kvplan.checks import Check, agreement
 from kvplan.engines.request import Request
 from kvplan.errors import UsageError
 from kvplan.spec.recurrent import GenericRecurrent
 from kvplan.spec.states import CompressedLatent, FullAttention, Indexer, LatentAttention
-from kvplan.verify.checks import Check, agreement
 from kvplan.verify.decode import prove
 
 from .small_specs import GATED, GQA, MLA, MODELS, model

@@ -1,0 +1,228 @@
+"""From groups to blocks: bytes per block, blocks of a request, blocks of a pool, vLLM's log line.
+
+    bytes per block   layers outermost: max over groups of the sum of its layers' strides
+                      blocks outermost: max over groups of the sum of pages, rounded up to the
+                      lcm of the strides' alignments
+    num_blocks        available // bytes per block, the smallest over all ranks
+    fits              request blocks x bytes per block <= available - bytes per block (null block)
+    concurrency       num_blocks / request blocks
+    capacity          int(concurrency x length), in this order of floating-point operations
+
+Source: vllm 0.33.0, v1/core/kv_cache_planning.py, v1/core/kv_cache_utils.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import lcm
+
+from kvplan.engines.vllm.facts.versions import Rules
+from kvplan.engines.vllm.layers.specs import Load, round_up
+from kvplan.engines.vllm.pool import latent_pool
+from kvplan.engines.vllm.pool.groups import Group
+from kvplan.engines.vllm.pool.kv_layout import is_block_outermost
+from kvplan.engines.vllm.refusal import Refused
+
+_SEE = "See https://docs.vllm.ai/en/latest/configuration/conserving_memory/ for more details."
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """The groups of a model and what they cost.
+
+    Attributes:
+        groups: in vLLM's order.
+        layout: order of the pool's dimensions.
+        stages: pipeline stages.
+        rules: of the version.
+    """
+
+    groups: tuple[Group, ...]
+    layout: str
+    stages: int
+    rules: Rules
+
+    @property
+    def _latent_pool(self) -> str:
+        """How latents with windows share blocks in this version; `packed` for all else."""
+        if self.rules.latent_pool == latent_pool.PACKED:
+            return latent_pool.PACKED
+        windows = latent_pool.has_latent_windows(self.groups)
+        return self.rules.latent_pool if windows else latent_pool.PACKED
+
+    def bytes_per_block(self, stage: int) -> int:
+        """Bytes of one block on a rank of this stage, 0 without a cache."""
+        if not self.groups:
+            return 0
+        if self._latent_pool in (latent_pool.TUPLES, latent_pool.SLOTS):
+            return latent_pool.bytes_per_block(self.groups, stage, self._latent_pool)
+        if not is_block_outermost(self.layout):
+            return max(group.strides(stage) for group in self.groups)
+        widest = max(group.pages(stage) for group in self.groups)
+        alignments = [
+            run.spec.stride_alignment
+            for group in self.groups
+            for run in group.members
+            if run.counts[stage]
+        ]
+        return round_up(widest, lcm(*alignments))
+
+    def check_stages(self) -> None:
+        """Every stage must have a layer with a cache, or none.
+
+        Raises:
+            Refused: vLLM divides by the bytes of a block, which are 0 on a stage without.
+        """
+        for stage in range(self.stages if self.groups else 0):
+            if not self.bytes_per_block(stage):
+                why = f"pipeline stage {stage} has no layer with a cache, so its blocks are empty"
+                if is_block_outermost(self.layout):
+                    raise Refused("AssertionError", "", why)
+                raise Refused("ZeroDivisionError", "integer division or modulo by zero", why)
+
+    def request_blocks(self, load: Load, stage: int = 0) -> int:
+        """Blocks that one request needs, summed over the groups."""
+        if self._latent_pool in (latent_pool.TUPLES, latent_pool.SLOTS):
+            return latent_pool.request_blocks(self.groups, load)
+        return sum(group.blocks_on(stage, load) for group in self.groups)
+
+    def request_bytes(self, load: Load, stage: int) -> int:
+        """Bytes that one request needs on a rank of this stage."""
+        return self.request_blocks(load, stage) * self.bytes_per_block(stage)
+
+    def charged_bytes(self, load: Load, stage: int) -> int:
+        """Bytes that the start-up check of this version charges one request with."""
+        if self._latent_pool != latent_pool.PACKED:
+            return latent_pool.charged_bytes(self.groups, load, stage)
+        if self.rules.fit_check == "first_group":
+            return self.groups[0].blocks_on(stage, load) * self.bytes_per_block(stage)
+        if self.rules.fit_check == "one_block":
+            return self.bytes_per_block(stage)
+        if self.rules.fit_check == "layers":
+            runs = (run for group in self.groups for run in group.members)
+            return sum(run.spec.page * run.counts[stage] * run.spec.blocks(load) for run in runs)
+        return self.request_bytes(load, stage)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What vLLM makes of the bytes it has.
+
+    Attributes:
+        length: tokens of the longest request, after --max-model-len auto.
+        num_blocks: blocks of the pool; None when it would not start.
+        refusal: vLLM's message when it would not start.
+        longest: the longest request that would fit, when asked for.
+        capacity, concurrency: as in the log line; None without a pool.
+    """
+
+    length: int
+    num_blocks: int | None
+    refusal: str | None = None
+    longest: int | None = None
+    capacity: int | None = None
+    concurrency: float | None = None
+
+
+def plan_pool(
+    pool: Pool, load: Load, available: int, *, override: int | None, auto_length: bool
+) -> Plan:
+    """Split `available` bytes of each rank into blocks, as vLLM does at start."""
+    if not pool.groups:
+        return Plan(length=load.length, num_blocks=1)
+    per_block = [pool.bytes_per_block(stage) for stage in range(pool.stages)]
+    memory = [available if override is None else override * size for size in per_block]
+    usable = [
+        have - (size if pool.rules.reserves_null_block else 0)
+        for have, size in zip(memory, per_block, strict=True)
+    ]
+    if auto_length:
+        longest = min(
+            (longest_request(pool, load, stage, have) for stage, have in enumerate(usable)),
+        )
+        if longest <= 0:
+            return Plan(
+                length=load.length,
+                num_blocks=None,
+                longest=0,
+                refusal=(
+                    "Cannot auto-fit max_model_len: not enough GPU memory available "
+                    "to serve even a single token. Try increasing `gpu_memory_utilization`."
+                ),
+            )
+        load = replace(load, length=min(load.length, longest))
+    for stage, have in enumerate(usable):
+        refusal, longest_fit = _checked(pool, load, stage, have)
+        if refusal is not None:
+            return Plan(length=load.length, num_blocks=None, refusal=refusal, longest=longest_fit)
+    blocks = min(have // size for have, size in zip(memory, per_block, strict=True))
+    if override is not None:
+        blocks = override
+    capacity, concurrency = capacity_of(pool, load, blocks)
+    return Plan(length=load.length, num_blocks=blocks, capacity=capacity, concurrency=concurrency)
+
+
+def capacity_of(pool: Pool, load: Load, blocks: int) -> tuple[int, float]:
+    """(tokens, concurrency) of the log line for a pool of this many blocks."""
+    if not pool.rules.hybrid_groups:
+        tokens = blocks * min(group.block_size for group in pool.groups)
+        return tokens, tokens / load.length
+    concurrency = blocks / pool.request_blocks(load)
+    if pool.rules.capacity_from_concurrency:
+        return int(concurrency * load.length), concurrency
+    smallest = min(group.block_size for group in pool.groups)
+    return blocks // len(pool.groups) * smallest * load.dcp, concurrency
+
+
+def _checked(pool: Pool, load: Load, stage: int, usable: int) -> tuple[str | None, int | None]:
+    """(vLLM's refusal, longest request that fits) of one stage; (None, None) when it fits."""
+    if usable <= 0:
+        return (
+            "No available memory for the cache blocks. "
+            "Try increasing `gpu_memory_utilization` when initializing the engine "
+            "(this flag also controls CPU memory reservation on the CPU "
+            f"backend, despite its name). {_SEE}",
+            0,
+        )
+    needed = pool.charged_bytes(load, stage)
+    if needed <= usable:
+        return None, None
+    longest = longest_request(pool, load, stage, usable)
+    estimate = (
+        f"Based on the available memory, the estimated maximum model length is {longest}. "
+        if longest > 0
+        else ""
+    )
+    return (
+        f"To serve at least one request with the model's max seq len "
+        f"({load.length}), ({_gib(needed)} GiB KV "
+        f"cache is needed, which is larger than the available KV cache "
+        f"memory ({_gib(usable)} GiB). {estimate}"
+        f"Try increasing `gpu_memory_utilization` (which also controls "
+        f"CPU memory on the CPU backend) or decreasing `max_model_len` "
+        f"when initializing the engine. {_SEE}",
+        longest,
+    )
+
+
+def _gib(count: int) -> str:
+    return f"{round(count / (1 << 30), 2)}"
+
+
+def longest_request(pool: Pool, load: Load, stage: int, usable: int) -> int:
+    """The longest request, up to the load's own length, whose blocks fit into `usable` bytes."""
+
+    def fits(length: int) -> bool:
+        return pool.charged_bytes(replace(load, length=length), stage) <= usable
+
+    low, high = 1, load.length
+    if not fits(low):
+        return 0
+    found = 1
+    while low <= high:
+        middle = (low + high) // 2
+        if fits(middle):
+            found, low = middle, middle + 1
+        else:
+            high = middle - 1
+    return found

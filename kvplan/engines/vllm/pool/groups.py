@@ -1,0 +1,222 @@
+"""Grouping: layers that share a block table, so that a block of the pool serves any group.
+
+    1. all specs equal (full layers may differ in their window): one group
+    2. all of one type and block size, pages may differ: one group that keeps each layer's page
+    3. block-outermost layouts with unequal pages: packed groups (see `packed`)
+    4. else equal pages (see `pages`), one bucket per spec; group size g = smallest bucket, or the
+       largest when it is below 1.5 x the smallest; a bucket of n layers makes ceil(n / g) groups,
+       layer i goes to group i mod that many
+
+Source: vllm 0.33.0, v1/core/kv_cache_planning.py get_kv_cache_groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from kvplan.engines.vllm.facts.versions import Rules
+from kvplan.engines.vllm.layers import specs
+from kvplan.engines.vllm.layers.runs import Run
+from kvplan.engines.vllm.layers.specs import CacheSpec, Load, ceil_div
+from kvplan.engines.vllm.pool.pages import CannotUnify, unify
+from kvplan.engines.vllm.refusal import Refused
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Layers that share a block table.
+
+    Attributes:
+        members: (spec, layers per stage), equal specs once.
+        mixed: pages differ inside the group.
+    """
+
+    members: tuple[Run, ...]
+    mixed: bool = False
+
+    @property
+    def layers(self) -> int:
+        """Layers over all stages."""
+        return sum(run.count for run in self.members)
+
+    @property
+    def block_size(self) -> int:
+        """Tokens of one block."""
+        return self.members[0].spec.block_size
+
+    def blocks(self, load: Load) -> int:
+        """Blocks one request needs."""
+        return max(run.spec.blocks(load) for run in self.members)
+
+    def blocks_on(self, stage: int, load: Load) -> int:
+        """Blocks one request needs as a rank of this stage sees it.
+
+        A rank that holds only some of a mixed group's layers counts those; one that holds none
+        counts the whole group, because the block table is the same on all ranks.
+        """
+        here = [run for run in self.members if run.counts[stage]] or self.members
+        return max(run.spec.blocks(load) for run in here)
+
+    def pages(self, stage: int) -> int:
+        """Bytes of one block over this stage's layers, without stride alignment."""
+        return sum(run.spec.page * run.counts[stage] for run in self.members)
+
+    def strides(self, stage: int) -> int:
+        """Bytes of one block over this stage's layers, where layers are outermost."""
+        return sum(run.spec.stride * run.counts[stage] for run in self.members)
+
+
+def form_groups(
+    runs: list[Run], rules: Rules, *, hybrid: bool, block_outermost: bool
+) -> list[Group]:
+    """Group all layers of a model.
+
+    Args:
+        hybrid: False with --disable-hybrid-kv-cache-manager.
+        block_outermost: the layout packs the layers of a block side by side.
+
+    Raises:
+        Refused: vLLM finds no grouping.
+    """
+    from kvplan.engines.vllm.pool.packed import packed_groups
+
+    if not hybrid:
+        runs = _like_full(runs)
+    if not runs:
+        return []
+    if is_uniform(runs):
+        return [Group(tuple(runs))]
+    if _one_type(runs):
+        return [Group(tuple(runs), mixed=True)]
+    if block_outermost and len({run.spec.page for run in runs}) > 1:
+        return packed_groups(runs)
+    try:
+        runs = unify(runs, rules)
+    except CannotUnify:
+        return _without_windows(runs)
+    return _split(_buckets(runs), rules)
+
+
+def _mergeable(first: CacheSpec, other: CacheSpec) -> bool:
+    """Whether two specs can be one: equal, or full layers that differ in display only."""
+    return first == other
+
+
+def is_uniform(runs: Sequence[Run]) -> bool:
+    """Whether all layers have the same spec."""
+    return all(_mergeable(runs[0].spec, run.spec) for run in runs[1:])
+
+
+def _one_type(runs: Sequence[Run]) -> bool:
+    return runs[0].spec.is_uniform_with(tuple(run.spec for run in runs))
+
+
+def _like_full(runs: list[Run]) -> list[Run]:
+    """Windows and chunks stored like full attention, where there is some."""
+    if not runs or is_uniform(runs) or _one_type(runs):
+        return runs
+    full_sizes = {run.spec.block_size for run in runs if run.spec.like_full}
+    local = any(run.spec.like_sliding or run.spec.kind == specs.CHUNKED for run in runs)
+    if full_sizes and local:
+        size = full_sizes.pop() if len(full_sizes) == 1 else None
+        runs = merge_equal(_promoted(run, size) for run in runs)
+    if not (is_uniform(runs) or _one_type(runs)):
+        raise Refused("ValueError", "Failed to promote local KV cache specs to one unified type.")
+    return runs
+
+
+def _promoted(run: Run, size: int | None) -> Run:
+    if run.spec.kind == specs.SLIDING_LATENT:
+        raise Refused(
+            "TypeError",
+            "MLAAttentionSpec.__init__() got an unexpected keyword argument 'bounded_replay'",
+            "vllm cannot store DeepSeek V4's windows like full attention",
+        )
+    if run.spec.kind in (specs.SLIDING, specs.CHUNKED):
+        return Run(run.spec.as_full(size or run.spec.block_size), run.counts)
+    return run
+
+
+def merge_equal(runs: Iterable[Run]) -> list[Run]:
+    """Runs whose specs became equal counted together, in order of first appearance."""
+    counts: dict[CacheSpec, tuple[int, ...]] = {}
+    for run in runs:
+        known = counts.get(run.spec)
+        counts[run.spec] = (
+            run.counts
+            if known is None
+            else tuple(a + b for a, b in zip(known, run.counts, strict=True))
+        )
+    return [Run(spec, found) for spec, found in counts.items()]
+
+
+def _without_windows(runs: list[Run]) -> list[Group]:
+    """The way out when a latent's page cannot be brought in line: windows like full attention."""
+    kinds = {run.spec.kind for run in runs}
+    possible = (
+        specs.LATENT in kinds
+        and specs.SLIDING in kinds
+        and not kinds & {specs.SLIDING_LATENT, specs.CHUNKED}
+    )
+    if possible:
+        try:
+            promoted = _like_full(runs)
+        except Refused:
+            promoted = []
+        if promoted and _one_type(promoted):
+            return [Group(tuple(promoted), mixed=True)]
+    raise Refused(
+        "NotImplementedError",
+        "page size is not divisible by the maximum page size and cannot be padded. "
+        "Padding is only supported for non-MLA attention layers.",
+    )
+
+
+def _buckets(runs: list[Run]) -> list[list[Run]]:
+    buckets: list[list[Run]] = []
+    for run in merge_equal(runs):
+        for bucket in buckets:
+            if _mergeable(bucket[0].spec, run.spec):
+                bucket.append(run)
+                break
+        else:
+            buckets.append([run])
+    return buckets
+
+
+def _split(buckets: list[list[Run]], rules: Rules) -> list[Group]:
+    sizes = [sum(run.count for run in bucket) for bucket in buckets]
+    width = min(sizes)
+    ratio = rules.close_bucket_ratio
+    if ratio is not None and max(sizes) < width * ratio:
+        width = max(sizes)
+    groups = []
+    for bucket, size in zip(buckets, sizes, strict=True):
+        number = ceil_div(size, width)
+        groups += [Group(tuple(part)) for part in deal(bucket, number)]
+    return groups
+
+
+def deal(bucket: Sequence[Run], number: int) -> list[list[Run]]:
+    """A bucket's layers dealt out like cards: layer i goes to part i mod `number`."""
+    parts: list[list[Run]] = [[] for _ in range(number)]
+    position = 0
+    for run in bucket:
+        ends = [position]
+        for count in run.counts:
+            ends.append(ends[-1] + count)
+        for index, part in enumerate(parts):
+            counts = tuple(
+                _upto(ends[stage + 1], index, number) - _upto(ends[stage], index, number)
+                for stage in range(len(run.counts))
+            )
+            if any(counts):
+                part.append(Run(run.spec, counts))
+        position = ends[-1]
+    return parts
+
+
+def _upto(end: int, index: int, number: int) -> int:
+    """How many of 0 .. end - 1 are `index` modulo `number`."""
+    return (end - index + number - 1) // number if end > index else 0
