@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from kvplan.engines.kit.refusal import Refusal
 from kvplan.engines.request import Request
 from kvplan.notice import Notice
 from kvplan.spec.model import ModelSpec
@@ -55,7 +56,7 @@ class CacheLayout:
         engine, version: whose rules these are, e.g. `vllm`, `0.33.0`; another version that was
             asked for is in the notices.
         ranks: what each rank allocates.
-        refusal: the engine's own words when it would not start, else None.
+        refusal: why it would not start, else None.
         provenance: every default the engine applied.
         figures: the engine's own figures by the contract's names (num_blocks, block_size,
             capacity_tokens, max_concurrency, needed_bytes_one_request, ...). An engine that holds
@@ -67,7 +68,7 @@ class CacheLayout:
     engine: str
     version: str
     ranks: tuple[RankLayout, ...]
-    refusal: str | None = None
+    refusal: Refusal | None = None
     provenance: tuple[Provenance, ...] = ()
     figures: Mapping[str, Any] = field(default_factory=dict)
     reasons: tuple[str, ...] = ()

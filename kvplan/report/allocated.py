@@ -30,7 +30,7 @@ def print_allocated(console: Console, layout: CacheLayout, *, sources: bool) -> 
 
     engine = f"{layout.engine} {layout.version}"
     if layout.refusal is not None:
-        text = f"{engine} refuses to start: {layout.refusal}"
+        text = f"{engine} refuses to start: {layout.refusal.message}"
         console.print(Padding(text, (0, 0, 0, _INDENT)), style="bold red")
     else:
         basis = f"{engine}: what it sets aside"

@@ -9,6 +9,7 @@ from kvplan.spec.labels import attention_label
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from kvplan.engines.kit.refusal import Refusal
     from kvplan.engines.layout import CacheLayout
     from kvplan.engines.logical import LogicalCache
     from kvplan.engines.request import Request
@@ -98,6 +99,18 @@ def size_facts(result: SizeResult, *, per_layer: bool = False) -> dict[str, Any]
     return facts
 
 
+def refusal_facts(refusal: Refusal | None) -> dict[str, Any] | None:
+    """The `refusal` object of the contract."""
+    if refusal is None:
+        return None
+    return {
+        "code": refusal.code,
+        "exception": refusal.exception,
+        "message": refusal.message,
+        "figures": dict(refusal.figures),
+    }
+
+
 def layout_facts(layout: CacheLayout) -> dict[str, Any]:
     """The `allocated` object of the contract."""
     return {
@@ -113,7 +126,7 @@ def layout_facts(layout: CacheLayout) -> dict[str, Any]:
             }
             for rank in layout.ranks
         ],
-        "refusal": layout.refusal,
+        "refusal": refusal_facts(layout.refusal),
         "reasons": list(layout.reasons),
         "defaults": [
             {"option": p.option, "value": p.value, "origin": p.origin} for p in layout.provenance
@@ -244,6 +257,7 @@ def fit_facts(found: Fit) -> dict[str, Any]:
         "needed_bytes": found.needed_bytes,
         "logical_bytes": found.logical.bytes,
         "fits": found.fits,
+        "refusal": None if plan is None else refusal_facts(plan.refusal),
         "binding_limit": found.binding_limit,
         "max_batch_at_ctx": found.max_batch_at_ctx,
         "max_ctx_at_batch": found.max_ctx_at_batch,
@@ -260,7 +274,6 @@ def plan_facts(plan: CacheLayout) -> dict[str, Any]:
         "version": plan.version,
         **{name: plan.figures.get(name) for name in _PLAN_FIGURES},
         **plan.figures,
-        "refusal": plan.refusal,
         "reasons": list(plan.reasons),
         "defaults": [
             {"option": p.option, "value": p.value, "origin": p.origin} for p in plan.provenance

@@ -38,7 +38,8 @@ def page(console: Console, found: Fit) -> None:
     _line(console, "available", f"{_size(found.available_bytes)}{whose}{_spare(found)}")
     if plan is not None and plan.refusal:
         console.print()
-        hanging(console, f"{plan.engine} says: ", plan.refusal, style="red")
+        heading = f"{plan.engine} refuses to start: "
+        hanging(console, heading, plan.refusal.message, style="red")
     console.print()
     _line(console, "sequences", _sequences(found))
     _line(console, "context", f"{_context(found)} for {sequences}{_limit(found)}")

@@ -69,7 +69,7 @@ def _size_row(result: SizeResult) -> Row:
         "engine": facts["request"]["engine"],
         "engine_version": facts["request"]["engine_version"],
         "allocated_bytes": facts["allocated"]["bytes"] if facts["allocated"] else None,
-        "refusal": facts["allocated"]["refusal"] if facts["allocated"] else None,
+        "refusal": _code(facts["allocated"]["refusal"] if facts["allocated"] else None),
         **charged,
         "weights_bytes": result.weights.bytes if result.weights else None,
         "warnings": [warning["id"] for warning in facts["warnings"]],
@@ -95,10 +95,14 @@ def _fit(found: Fit) -> list[Row]:
             "engine_version": facts["request"]["engine_version"],
             **{key: value for key, value in facts.items() if not isinstance(value, (dict, list))},
             **{key: plan.get(key) for key in _ENGINE_FIGURES},
-            "refusal": plan.get("refusal"),
+            "refusal": _code(facts["refusal"]),
             "warnings": [warning["id"] for warning in facts["warnings"]],
         }
     ]
+
+
+def _code(refusal: dict[str, Any] | None) -> str | None:
+    return refusal["code"] if refusal else None
 
 
 def _models(specs: Sequence[ModelSpec]) -> list[Row]:

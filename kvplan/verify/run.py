@@ -147,7 +147,7 @@ def _layout(planned: SizeResult, engine: str) -> CacheLayout:
     if layout.refusal is not None:
         raise UsageError(
             f"{layout.engine} {layout.version} refuses this request, so there is nothing to"
-            f" allocate: {layout.refusal}"
+            f" allocate: {layout.refusal.message}"
         )
     return layout
 

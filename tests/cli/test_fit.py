@@ -86,7 +86,7 @@ def test_an_engine_without_memory_says_so_itself(run: Any) -> None:
     args = ("fit", "llama3-8b", "--engine", "vllm", "--available-memory", "0")
     code, out, _ = run(*args)
     assert code == 1
-    assert "No available memory for the cache blocks" in out
+    assert "no memory is left for the cache" in out
 
 
 def test_a_fixed_state_fits_any_context(run: Any, facts: Any) -> None:
@@ -126,15 +126,18 @@ def test_a_refusal_is_no_size(run: Any, facts: Any, capsys: pytest.CaptureFixtur
     args = (*SIZE, "--engine", "vllm", "--tp", "3")
     code, out, _ = run(*args)
     assert code == 1
-    assert "vllm 0.33.0 refuses to start: Total number of attention heads (32)" in out
+    assert "vllm 0.33.0 refuses to start: 32 attention heads do not divide among 3" in out
     assert "sets aside" not in out
     allocated = facts(*args)["results"][0]["allocated"]
     assert allocated["bytes"] is None
-    assert allocated["refusal"].startswith("Total number")
+    refusal = allocated["refusal"]
+    assert sorted(refusal) == ["code", "exception", "figures", "message"]
+    assert refusal["code"] == "heads-not-divisible"
+    assert refusal["figures"] == {"heads": 32, "tp": 3}
     main([*args, "--format", "csv"])
     (row,) = csv.DictReader(io.StringIO(capsys.readouterr().out))
     assert row["allocated_bytes"] == ""
-    assert row["refusal"] == allocated["refusal"]
+    assert row["refusal"] == "heads-not-divisible"
 
 
 @pytest.mark.parametrize(

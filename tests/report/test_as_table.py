@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from kvplan.engines.kit.refusal import Refusal
 from kvplan.engines.layout import CacheLayout, RankLayout, Tensor
 from kvplan.engines.request import Request
 from kvplan.errors import UsageError
@@ -251,9 +252,12 @@ def test_an_engines_figure_stands_under_the_logical_one(model):
 """ in as_table.size([result], to_file=True)
 
 
-def test_an_engine_that_refuses_is_quoted(model):
+def test_why_an_engine_refuses(model):
     """In full for one model, in a word side by side."""
-    result = size(model)._replace(allocated=layout(refusal="no kernel for this head"))
+    refusal = Refusal(
+        code="no-backend", exception="ValueError", message="no kernel for this head", figures={}
+    )
+    result = size(model)._replace(allocated=layout(refusal=refusal))
 
     assert "refuses to start: no kernel for this head\n" in as_table.size([result], to_file=True)
     assert "refused (warp 9.1)" in as_table.size([result, result], to_file=True)

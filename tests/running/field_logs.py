@@ -1,7 +1,8 @@
 """A field case's figures as the log lines that its version of vLLM prints.
 
-The wordings are facts of the releases (vllm 0.2.4 to 0.33.0): which figure stands in which line,
-and how it is rounded. Nothing that the case does not state is written.
+Of a refusal only the words around its figures are written. Which figure stands in which line, and
+how it is rounded, are facts of the releases (vllm 0.2.4 to 0.33.0). Nothing that the case
+does not state is written.
 """
 
 from __future__ import annotations
@@ -100,9 +101,7 @@ def _first_engine(case: dict[str, Any], figures: dict[str, Any]) -> list[str]:
         )
     if "pool_tokens" in figures:
         lines.append(
-            f"ValueError: The model's max seq len ({case['length']}) is larger than the maximum "
-            f"number of tokens that can be stored in KV cache ({figures['pool_tokens']}). Try "
-            "increasing `gpu_memory_utilization` or decreasing `max_model_len`"
+            f"ValueError: max seq len ({case['length']}) ... KV cache ({figures['pool_tokens']})"
         )
     return lines
 
@@ -128,27 +127,21 @@ def _second_engine(case: dict[str, Any], figures: dict[str, Any]) -> list[str]:
         lines.append(f"Maximum concurrency for {case['length']:,} tokens per request: {shown}x")
     if "needed" in figures and "refused_available" not in figures:
         lines.append(
-            "ValueError: To serve at least one request with the model's max seq len "
-            f"({case['length']}), ({figures['needed']} GiB KV cache is needed, which is larger"
+            f"ValueError: max seq len ({case['length']}), "
+            f"({figures['needed']} GiB KV cache is needed"
         )
     if case.get("outcome") == "failed":
         lines.append("RuntimeError: Engine core initialization failed. See root cause above.")
     if "needed" in figures and "refused_available" in figures:
-        longest = (
-            f"Based on the available memory, the estimated maximum model length is "
-            f"{figures['longest']}. "
-            if "longest" in figures
-            else ""
-        )
+        longest = f"maximum model length is {figures['longest']}. " if "longest" in figures else ""
         lines.append(
-            "ValueError: To serve at least one request with the model's max seq len "
-            f"({case['length']}), ({figures['needed']} GiB KV cache is needed, which is larger "
-            f"than the available KV cache memory ({figures['refused_available']} GiB). {longest}"
-            "Try increasing `gpu_memory_utilization`"
+            f"ValueError: max seq len ({case['length']}), "
+            f"({figures['needed']} GiB KV cache is needed ... "
+            f"available KV cache memory ({figures['refused_available']} GiB). {longest}"
         )
     if figures.get("available", 1) <= 0:
         # Every version of vLLM ends with this when nothing is left for the cache.
-        lines.append("ValueError: No available memory for the cache blocks. Try increasing")
+        lines.append("ValueError: No available memory for the cache blocks")
     return lines
 
 

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from kvplan.dtypes import DType, parse_dtype
+from kvplan.engines.kit.refusal import Refusal
 from kvplan.engines.layout import CacheLayout, Provenance, RankLayout, version_notices
 from kvplan.engines.request import Request, model_dtype
 from kvplan.engines.transformers import layer_types as types
@@ -128,7 +129,7 @@ class TransformersEngine:
         *,
         figures: dict[str, Any] | None = None,
         why: tuple[str, ...] = (),
-        refusal: str | None = None,
+        refusal: Refusal | None = None,
     ) -> CacheLayout:
         return CacheLayout(
             engine=self.name,
@@ -198,22 +199,22 @@ def _dtype(spec: ModelSpec, request: Request) -> tuple[DType, str]:
     return own, "the model's own format"
 
 
-def refusal_of(builder: Builder, run: Run) -> str | None:
+def refusal_of(builder: Builder, run: Run) -> Refusal | None:
     """What transformers would raise instead of building this cache, else None."""
     spec, options = builder.spec, builder.options
     named = types.layer_types(spec, builder.family)
     if builder.kind == "quantized":
-        said = types.quantized_refusal(named, options.quantization, builder.rules)
-        if said is not None:
-            return said
+        refusal = types.quantized_refusal(named, options.quantization, builder.rules)
+        if refusal is not None:
+            return refusal
         for state in spec.states():
             if isinstance(state, HeadState | LatentAttention):
                 wide = widths(state, spec, builder.family, builder.rules, builder.tp)
-                said = quantized.refusal(
+                refusal = quantized.refusal(
                     wide, options.quantization, run, legacy=builder.rules.legacy
                 )
-                if said is not None:
-                    return said
+                if refusal is not None:
+                    return refusal
     if builder.kind == "static" and not builder.rules.legacy:
         return types.static_refusal(named)
     if builder.kind == "dynamic" and not options.with_config:

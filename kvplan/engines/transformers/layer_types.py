@@ -1,10 +1,8 @@
-"""What transformers calls each layer (`layer_types`), and what it refuses because of it.
-
-The words of a refusal are the library's own, the exception's name in front as Python prints it.
-"""
+"""What transformers calls each layer (`layer_types`), and what it refuses because of it."""
 
 from __future__ import annotations
 
+from kvplan.engines.kit.refusal import Refusal
 from kvplan.engines.transformers.attention import window_of
 from kvplan.engines.transformers.families import Family
 from kvplan.engines.transformers.options import Quantization
@@ -69,73 +67,94 @@ def is_indexed(spec: ModelSpec) -> bool:
 
 def quantized_refusal(
     types: dict[str, str], quantization: Quantization, rules: Rules
-) -> str | None:
+) -> Refusal | None:
     """Why QuantizedCache would not be built, else None."""
     backend, nbits = quantization.backend, quantization.nbits
     known = ("quanto", "hqq") if rules.legacy else ("quanto", "hqq", "fp8")
     if backend not in known:
-        return f"ValueError: Unknown quantization backend `{backend}`"
-    if backend == "fp8" and quantization.group_wise_given:
-        return (
-            "ValueError: The `fp8` backend quantizes per-tensor and does not support "
-            f"{list(quantization.group_wise_given)}. Use the `quanto` or `hqq` backend to quantize "
-            "group-wise."
+        return Refusal(
+            code="quantization-unknown",
+            exception="ValueError",
+            message=f"transformers {rules.version} has no quantised cache {backend!r}; there are "
+            f"{', '.join(known)}",
+            figures={"backend": backend, "known": list(known)},
         )
-    invalid = ", ".join(map(repr, sorted(set(types.values()) - {"full_attention"})))
-    if invalid and not rules.legacy:
-        return (
-            "ValueError: `QuantizedCache` is only supported for models with only full attention "
-            f"layers. We found the following invalid layer types: {{{invalid}}}"
+    if backend == "fp8" and quantization.group_wise_given:
+        options = list(quantization.group_wise_given)
+        return Refusal(
+            code="quantization-option",
+            exception="ValueError",
+            message=f"fp8 has one scale per tensor and no groups; leave out {', '.join(options)}, "
+            "or quantise with quanto or hqq",
+            figures={"backend": backend, "options": options},
+        )
+    others = sorted(set(types.values()) - {"full_attention"})
+    if others and not rules.legacy:
+        return Refusal(
+            code="layer-kind-unsupported",
+            exception="ValueError",
+            message="a quantised cache takes full attention only, and this model has layers of "
+            f"{', '.join(others)}",
+            figures={"kinds": others},
         )
     bits, axes = {"quanto": ((2, 4), (0, -1)), "hqq": ((1, 2, 3, 4, 8), (0, 1))}.get(
         backend, ((nbits,), (quantization.axis_key, quantization.axis_value))
     )
-    name = "HQQ" if backend == "hqq" else backend
     if nbits not in bits:
-        listed = ", ".join(f"`{bit}`" for bit in bits)
-        return (
-            f"ValueError: `nbits` for `{name}` backend has to be one of [{listed}] but got {nbits}"
-        )
+        return _not_taken(backend, "nbits", nbits, bits)
     for option in ("axis_key", "axis_value"):
         if (value := getattr(quantization, option)) not in axes:
-            listed = ", ".join(f"`{axis}`" for axis in axes)
-            return (
-                f"ValueError: `{option}` for `{name}` backend has to be one of [{listed}] "
-                f"but got {value}"
-            )
+            return _not_taken(backend, option, value, axes)
     return None
 
 
-def static_refusal(types: dict[str, str]) -> str | None:
+def _not_taken(backend: str, option: str, value: int, known: tuple[int, ...]) -> Refusal:
+    return Refusal(
+        code="quantization-option",
+        exception="ValueError",
+        message=f"{backend} does not take {option} {value}; it takes {', '.join(map(str, known))}",
+        figures={"backend": backend, "option": option, "value": value, "known": list(known)},
+    )
+
+
+def static_refusal(types: dict[str, str]) -> Refusal | None:
     """Why StaticCache would not be built, else None: V4's layers have no static counterpart."""
     missing = [
         t for t in types.values() if t.endswith("compressed_attention") or "_sparse_att" in t
     ]
-    return f"KeyError: {missing[0]!r}" if missing else None
+    if not missing:
+        return None
+    return Refusal(
+        code="layer-kind-unsupported",
+        exception="KeyError",
+        message=f"a static cache has no layer for {missing[0]}; use the dynamic one",
+        figures={"kinds": missing},
+    )
 
 
-# What a layer of its own class calls on its cache layer, and a plain one lacks.
-_OWN_METHOD = {
-    "minimax_m3_sparse": "update_index",
-    "compressed_sparse_attention": "store_compression_weights",
-    "heavily_compressed_attention": "store_compression_weights",
-}
+# Kinds whose layers call methods on their cache layer that a plain one lacks.
+_OWN_CLASS = ("minimax_m3_sparse", "compressed_sparse_attention", "heavily_compressed_attention")
 
 
-def no_config_refusal(spec: ModelSpec, types: dict[str, str]) -> str | None:
+def no_config_refusal(spec: ModelSpec, types: dict[str, str]) -> Refusal | None:
     """Why a DynamicCache() without a config fails in the first forward pass, else None."""
     for index, name in enumerate(spec.layers):
         states = spec.kinds[name]
         recurrent = [s for s in states if isinstance(s, RecurrentState)]
         if recurrent and not isinstance(recurrent[0], LightningAttention):
-            return "IndexError: list index out of range"
-        wanted = _OWN_METHOD.get(types[name])
-        if wanted is not None:
-            return f"AttributeError: 'DynamicLayer' object has no attribute '{wanted}'"
+            return _needs_config("IndexError", index, types[name])
+        if types[name] in _OWN_CLASS:
+            return _needs_config("AttributeError", index, types[name])
         if types[name] == "indexed_attention" and any(isinstance(s, Indexer) for s in states):
-            return (
-                f"ValueError: Cannot call `update_indexer` on layer {index} which is a "
-                "DynamicLayer; it has no indexer key cache (expected a `DynamicIndexedLayer` or "
-                "`StaticIndexedLayer`)."
-            )
+            return _needs_config("ValueError", index, types[name])
     return None
+
+
+def _needs_config(exception: str, layer: int, kind: str) -> Refusal:
+    return Refusal(
+        code="cache-needs-config",
+        exception=exception,
+        message=f"layer {layer} ({kind}) needs a cache layer of its own, which only "
+        "DynamicCache(config=...) makes",
+        figures={"layer": layer, "kind": kind},
+    )

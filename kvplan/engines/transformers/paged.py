@@ -16,6 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import lcm
 
+from kvplan.engines.kit.refusal import Refusal
 from kvplan.engines.transformers.attention import window_of
 from kvplan.engines.transformers.families import Family
 from kvplan.engines.transformers.held import ITEM_BYTES
@@ -109,12 +110,17 @@ class Pool:
         return sectors * self.bytes_per_sector // self.bytes_per_model_block
 
 
-def refusal(spec: ModelSpec, family: Family) -> str | None:
-    """The layer type that the paged cache does not take, in its own words, else None."""
+def refusal(spec: ModelSpec, family: Family) -> Refusal | None:
+    """The layer type that the paged cache does not take, else None."""
     for kind in layer_types(spec, family).values():
         # Layers that keep nothing have a type of their own in the config; pool_of answers for them.
         if kind not in ("full_attention", "sliding_attention", "dummy"):
-            return f"ValueError: Invalid layer type: {kind}"
+            return Refusal(
+                code="layer-kind-unsupported",
+                exception="ValueError",
+                message=f"the paged cache takes full and sliding attention, not {kind}",
+                figures={"kinds": [kind]},
+            )
     return None
 
 
@@ -154,12 +160,14 @@ def pool_of(spec: ModelSpec, family: Family, dtype: str, page_size: int, tp: int
     return Pool(page_size, kv_heads // tp, head_dim, item, groups)
 
 
-def tp_refusal(spec: ModelSpec, tp: int) -> str | None:
-    """What the paged cache says when KV heads do not divide by the ranks, else None."""
+def tp_refusal(spec: ModelSpec, tp: int) -> Refusal | None:
+    """Why the paged cache cannot be split when KV heads do not divide by the ranks, else None."""
     for state in spec.states():
         if isinstance(state, HeadState) and state.kv_heads % tp:
-            return (
-                f"ValueError: Number of key value heads {state.kv_heads} must be divisible by "
-                f"tensor parallel size {tp}."
+            return Refusal(
+                code="heads-not-divisible",
+                exception="ValueError",
+                message=f"{state.kv_heads} KV heads do not divide among {tp} ranks",
+                figures={"kv_heads": state.kv_heads, "tp": tp},
             )
     return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from kvplan.engines.kit.refusal import Refusal
 from kvplan.engines.layout import CacheLayout, Provenance, RankLayout, Tensor, version_notices
 from kvplan.engines.request import Request, context_of
 from kvplan.engines.transformers import paged
@@ -56,14 +57,24 @@ def paged_fit(
         sectors = sizing.sectors(available)
         footprint = sizing.footprint(sectors)
         if footprint > available:
-            refusal = (
-                f"MemoryError: Memory footprint {footprint} is more than available memory "
-                f"{available}"
+            refusal = Refusal(
+                code="footprint-above-memory",
+                exception="MemoryError",
+                message=f"the pool and its buffers take {footprint:,} bytes and {available:,} are "
+                "there; lower max_batch_tokens",
+                figures={"needed_bytes": footprint, "available_bytes": available},
             )
         elif sectors <= 0:
-            refusal = (
-                f"ValueError: Invalid values: max_batch_tokens = {paging.max_batch_tokens}, "
-                f"num_sectors = {sectors}"
+            refusal = Refusal(
+                code="no-memory",
+                exception="ValueError",
+                message=f"activations of {paging.max_batch_tokens:,} tokens leave no memory for "
+                "the cache; lower max_batch_tokens or raise max_memory_percent",
+                figures={
+                    "available_bytes": available,
+                    "max_batch_tokens": paging.max_batch_tokens,
+                    "num_sectors": sectors,
+                },
             )
     else:
         sectors = available // pool.bytes_per_sector - paged.TRASH_SECTORS
@@ -91,7 +102,7 @@ def paged_fit(
     return replace(found, reasons=(*found.reasons, why))
 
 
-def _refusal(builder: Builder) -> str | None:
+def _refusal(builder: Builder) -> Refusal | None:
     if builder.rules.legacy:
         raise UsageError(
             f"the paged cache of transformers {builder.rules.version} is not modelled",
@@ -119,7 +130,7 @@ def _answer(
     sectors: int = 0,
     ctx: int = 0,
     extra: dict[str, Any] | None = None,
-    refusal: str | None = None,
+    refusal: Refusal | None = None,
 ) -> CacheLayout:
     ranks: tuple[RankLayout, ...] = ()
     figures = extra or {}

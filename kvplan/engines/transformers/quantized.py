@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from math import prod
 
+from kvplan.engines.kit.refusal import Refusal
 from kvplan.engines.transformers.attention import Widths
 from kvplan.engines.transformers.held import Held, LayerCache, own
 from kvplan.engines.transformers.options import Quantization
@@ -93,8 +94,8 @@ def _quantized(
 
 def refusal(
     wide: Widths, quantization: Quantization, run: Run, *, legacy: bool = False
-) -> str | None:
-    """What the backend says when the groups do not come out even, else None.
+) -> Refusal | None:
+    """Why the backend cannot quantise, when the groups do not come out even, else None.
 
     Every quantisation of a generation must divide; if the first and the second do, all do, because
     each adds the same number of elements.
@@ -116,16 +117,23 @@ def refusal(
     return None
 
 
-def _uneven(shape: tuple[int, ...], axis: int, quantization: Quantization) -> str | None:
+def _uneven(shape: tuple[int, ...], axis: int, quantization: Quantization) -> Refusal | None:
     group = quantization.q_group_size
     if quantization.backend == "hqq":
         if prod(shape) % group:
-            return (
-                "AssertionError: group_size should be divisble by the total tensor dimensions. "
-                f"shape: torch.Size({list(shape)}), group_size: {group}"
-            )
+            return _not_even("AssertionError", prod(shape), group)
         return None
     per_axis = prod(shape) // shape[axis] if shape[axis] else 0
     if group > per_axis or per_axis % group:
-        return f"ValueError: Group size ({group}) must be a divisor of ({per_axis})"
+        return _not_even("ValueError", per_axis, group)
     return None
+
+
+def _not_even(exception: str, elements: int, group: int) -> Refusal:
+    return Refusal(
+        code="quantization-groups",
+        exception=exception,
+        message=f"{elements:,} elements do not divide into groups of {group}; choose another "
+        "q_group_size, or a length that is a multiple of it",
+        figures={"elements": elements, "q_group_size": group},
+    )

@@ -9,11 +9,11 @@ from __future__ import annotations
 from bisect import bisect_right
 from itertools import accumulate
 
+from kvplan.engines.kit.refusal import Refused
 from kvplan.engines.vllm.facts.families import Family
 from kvplan.engines.vllm.layers.model import Model
 from kvplan.engines.vllm.layers.parallel import stage_sizes
 from kvplan.engines.vllm.options.settings import Settings
-from kvplan.engines.vllm.refusal import Refused
 from kvplan.spec.model import ModelSpec
 
 
@@ -25,19 +25,27 @@ def check_architecture(spec: ModelSpec, family: Family, settings: Settings) -> N
     """
     if family.missing:
         raise Refused(
-            "ValueError",
-            f"Model architectures ['{spec.architecture}'] are not supported for now.",
-            "neither vllm nor its fallback to transformers has a class for it",
+            "unsupported-architecture",
+            "ValidationError",
+            f"vllm has no class for {spec.architecture}, and its fallback to transformers has none "
+            "either",
+            architecture=spec.architecture,
         )
     if family.removed is None or _older(settings.rules.version, family.removed):
         return
     raise Refused(
-        "ValueError",
-        f"Model architecture {spec.architecture} was supported in vLLM until "
-        f"v{family.removed}, and is not supported anymore. "
-        "Please use an older version of vLLM if you want to "
-        "use this model architecture.",
+        "architecture-removed",
+        "ValidationError",
+        f"vllm {family.removed} was the last release with {spec.architecture}; run that one or an "
+        "older one",
+        architecture=spec.architecture,
+        last_version=family.removed,
     )
+
+
+def _divisors(heads: int) -> str:
+    """Tensor parallel sizes to try instead: the divisors that machines come in."""
+    return ", ".join(str(size) for size in range(1, 65) if heads % size == 0)
 
 
 def _older(version: str, last: str) -> bool:
@@ -62,17 +70,21 @@ def check_batch(settings: Settings, length: int, tokens: int, *, chunked_prefill
     chunked = chunked_prefill and settings.chunked_prefill is not False
     if tokens < length and not chunked:
         raise Refused(
-            "ValueError",
-            f"max_num_batched_tokens ({tokens}) is smaller than max_model_len ({length}). "
-            "This effectively limits the maximum sequence length to "
-            "max_num_batched_tokens and makes vLLM reject longer sequences. "
-            "Please increase max_num_batched_tokens or decrease max_model_len.",
+            "batched-tokens-below-max-model-len",
+            "ValidationError",
+            f"prompts are not cut here, so a step of {tokens:,} tokens cannot hold one of "
+            f"{length:,}; raise --max-num-batched-tokens to {length} or lower --max-model-len",
+            max_num_batched_tokens=tokens,
+            max_model_len=length,
         )
     if settings.max_seqs is not None and tokens < settings.max_seqs:
         raise Refused(
-            "ValueError",
-            f"max_num_batched_tokens ({tokens}) must be greater than or equal to "
-            f"max_num_seqs ({settings.max_seqs}).",
+            "batched-tokens-below-max-num-seqs",
+            "ValidationError",
+            f"a step of {tokens:,} tokens has none for some of {settings.max_seqs:,} sequences; "
+            f"raise --max-num-batched-tokens to {settings.max_seqs} or lower --max-num-seqs",
+            max_num_batched_tokens=tokens,
+            max_num_seqs=settings.max_seqs,
         )
 
 
@@ -84,7 +96,13 @@ def check_state_blocks(settings: Settings, length: int, *, caches_prefixes: bool
     """
     if settings.state_block_size in (None, length) or caches_prefixes:
         return
-    raise Refused("ValueError", "--mamba-block-size can only be set with --enable-prefix-caching")
+    raise Refused(
+        "mamba-block-size-without-prefix-caching",
+        "ValidationError",
+        f"--mamba-block-size {settings.state_block_size} without prefix caching; leave it out, or "
+        "add --enable-prefix-caching",
+        mamba_block_size=settings.state_block_size,
+    )
 
 
 def check_parallelism(model: Model) -> None:
@@ -96,41 +114,63 @@ def check_parallelism(model: Model) -> None:
     settings = model.settings
     heads, kv_heads, tp, dcp = model.heads, model.kv_heads, settings.tp, settings.dcp
     if dcp > 1 and tp % dcp:
-        raise Refused("ValueError", f"tp_size={tp} must be divisible by dcp_size={dcp}.")
+        raise Refused(
+            "dcp-not-possible",
+            "ValidationError",
+            f"tensor parallel size {tp} is not a multiple of decode context parallel size {dcp}",
+            tp=tp,
+            dcp=dcp,
+        )
     if heads % tp:
         raise Refused(
-            "ValueError",
-            f"Total number of attention heads ({heads}) must be divisible by tensor "
-            f"parallel size ({tp}).",
+            "heads-not-divisible",
+            "ValidationError",
+            f"{heads} attention heads do not divide among {tp} tensor parallel ranks; sizes that "
+            f"divide them: {_divisors(heads)}",
+            heads=heads,
+            tp=tp,
         )
     if settings.pp > 1 and not model.family.has_stages:
         raise Refused(
+            "pipeline-unsupported",
             "NotImplementedError",
-            "Pipeline parallelism is not supported for this model. "
-            "Supported models implement the `SupportsPP` interface.",
+            f"vllm cannot split {model.spec.architecture or 'this model'} into {settings.pp} "
+            "pipeline stages; use tensor parallelism alone",
+            pp=settings.pp,
         )
     if dcp == 1 or model.mla or not kv_heads:
         return
     if tp <= kv_heads:
         raise Refused(
-            "ValueError",
-            "Decode context parallelism for GQA/MQA requires "
-            f"`--tensor-parallel-size` ({tp}) to be greater than the model's total number of "
-            f"KV heads ({kv_heads}). Increase `--tensor-parallel-size` "
-            "or set `--decode-context-parallel-size 1`.",
+            "dcp-not-possible",
+            "ValidationError",
+            f"decode context parallelism needs more ranks than KV heads, and {tp} ranks do not "
+            f"exceed {kv_heads}; raise --tensor-parallel-size or leave out "
+            "--decode-context-parallel-size",
+            tp=tp,
+            dcp=dcp,
+            kv_heads=kv_heads,
         )
     if dcp > tp // kv_heads:
         raise Refused(
-            "ValueError",
-            f"`--decode-context-parallel-size` ({dcp}) exceeds the maximum "
-            f"supported value ({tp // kv_heads}) for `--tensor-parallel-size` ({tp}) and "
-            f"{kv_heads} model KV heads.",
+            "dcp-not-possible",
+            "ValidationError",
+            f"{tp} ranks hold {tp // kv_heads} copies of {kv_heads} KV heads, too few for "
+            f"--decode-context-parallel-size {dcp}",
+            tp=tp,
+            dcp=dcp,
+            kv_heads=kv_heads,
+            largest_dcp=tp // kv_heads,
         )
     if heads // kv_heads % dcp:
         raise Refused(
-            "ValueError",
-            f"The model's number of query heads per KV head ({heads // kv_heads}) must be "
-            f"divisible by `--decode-context-parallel-size` ({dcp}) for GQA/MQA.",
+            "dcp-not-possible",
+            "ValidationError",
+            f"{heads // kv_heads} query heads per KV head do not divide by "
+            f"--decode-context-parallel-size {dcp}",
+            dcp=dcp,
+            heads=heads,
+            kv_heads=kv_heads,
         )
 
 
@@ -149,18 +189,14 @@ def check_shared(model: Model) -> None:
         start = starts[bisect_right(starts, layer) - 1]
         if source < start and layer < len(spec.layers):
             raise Refused(
+                "kv-sharing-target",
                 "ValueError",
-                f"Specified KV sharing target layer for {_layer_name(spec, layer)} is not valid: "
-                f"target layer {_layer_name(spec, source)} is not a valid Attention layer in the "
-                "model.",
-                f"layer {layer} reads the cache of layer {source}, which is on another stage",
+                f"layer {layer} reads the cache of layer {source}, which is on another pipeline "
+                "stage; use fewer stages",
+                layer=layer,
+                source=source,
+                pp=settings.pp,
             )
-
-
-def _layer_name(spec: ModelSpec, layer: int) -> str:
-    """vLLM's name of a layer's attention; the text model of a multimodal one has a prefix."""
-    outer = "language_model." if "ForConditionalGeneration" in (spec.architecture or "") else ""
-    return f"{outer}model.layers.{layer}.self_attn.attn"
 
 
 def check_formats(model: Model) -> None:
@@ -172,23 +208,27 @@ def check_formats(model: Model) -> None:
     name = model.cache.name
     if name in ("float16", "bfloat16") and name != model.dtype:
         raise Refused(
-            "ValueError",
-            f'kv_cache_dtype="{name}" is incompatible with dtype="{model.dtype}". Please set '
-            f"`--kv-cache-dtype` to `auto` or `{model.dtype}`.",
+            "format-not-for-model",
+            "ValidationError",
+            f"the model runs in {model.dtype}, so its cache cannot be in {name}; give "
+            f"--kv-cache-dtype auto or {model.dtype}",
+            kv_cache_dtype=name,
+            dtype=model.dtype,
         )
     if model.family.packed_latent and not name.startswith("fp8"):
         raise Refused(
+            "format-not-for-model",
             "ValueError",
-            f"DeepseekV4 fp8_ds_mla layout only supports fp8 kv-cache, got {name}. Please set "
-            "`--kv-cache-dtype fp8` or select a backend that supports bfloat16 KV cache.",
+            f"this family packs its latents in fp8 only, not in {name}; give --kv-cache-dtype fp8",
+            kv_cache_dtype=name,
         )
     if name.startswith("nvfp4") and name != "nvfp4_ds_mla" and model.mla:
         raise Refused(
+            "format-not-for-model",
             "ValueError",
-            "nvfp4 KV cache is not supported with MLA (Multi-head Latent "
-            "Attention) backends. Please use a different --kv-cache-dtype "
-            "(e.g., 'fp8', 'auto', or 'nvfp4_ds_mla' with a sparse MLA "
-            "backend) for MLA models such as DeepSeek.",
+            f"vllm has no {name} layout for latents; give --kv-cache-dtype auto or fp8, or "
+            "nvfp4_ds_mla for a sparse model",
+            kv_cache_dtype=name,
         )
 
 
@@ -200,10 +240,10 @@ def check_draft(spec: ModelSpec, draft: ModelSpec) -> None:
     """
     if spec.vocab_size and draft.vocab_size and spec.vocab_size != draft.vocab_size:
         raise Refused(
-            "ValueError",
-            "Target and draft model should have the same vocabulary size. "
-            f"Target model vocab_size={spec.vocab_size}. "
-            f"Draft model vocab_size={draft.vocab_size}. "
-            "Using models with different tokenizers can cause out-of-bounds errors during "
-            "speculative decoding.",
+            "draft-vocabulary-differs",
+            "ValidationError",
+            f"the draft model {draft.name} has {draft.vocab_size:,} tokens in its vocabulary and "
+            f"{spec.name} has {spec.vocab_size:,}; choose a draft of the same family",
+            vocab_size=spec.vocab_size,
+            draft_vocab_size=draft.vocab_size,
         )

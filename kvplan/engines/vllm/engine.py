@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from kvplan.dtypes import find_dtype
+from kvplan.engines.kit.refusal import Refused
 from kvplan.engines.layout import CacheLayout, Provenance, RankLayout, Tensor, version_notices
 from kvplan.engines.request import Request
 from kvplan.engines.vllm.facts.dtype import model_dtype
@@ -16,7 +17,6 @@ from kvplan.engines.vllm.options.settings import read_settings
 from kvplan.engines.vllm.planning import FindModel, Prepared, prepare
 from kvplan.engines.vllm.pool.capacity import Plan, capacity_of, plan_pool
 from kvplan.engines.vllm.reasons import reasons_of
-from kvplan.engines.vllm.refusal import Refused
 from kvplan.notice import Notice
 from kvplan.spec.model import ModelSpec
 
@@ -91,8 +91,14 @@ class VllmEngine:
         # Beside --max-model-len, ctx is what the sequences really have.
         length = made.load.length if request.ctx is None else request.ctx
         if length > made.load.length:
-            longer = f"{length} tokens are more than max_model_len {made.load.length}"
-            return _refused(rules, Refused("ValueError", longer), notes)
+            longer = Refused(
+                "length-above-limit",
+                "ValueError",
+                f"{length:,} tokens are more than --max-model-len {made.load.length}",
+                ctx=length,
+                max_model_len=made.load.length,
+            )
+            return _refused(rules, longer, notes)
         load = replace(made.load, length=length)
         pool = made.pool
         blocks = 0
@@ -143,11 +149,10 @@ def _refused(rules: Rules, refused: Refused, notes: tuple[Provenance, ...]) -> C
         engine=VllmEngine.name,
         version=rules.version,
         ranks=(),
-        refusal=refused.shown,
+        refusal=refused.refusal,
         provenance=notes,
         notices=version_notices(notes),
         figures={"fits": False, **dict.fromkeys(FIGURES)},
-        reasons=(refused.why,) if refused.why else (),
     )
 
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kvplan.engines.kit.refusal import Refused
 from kvplan.engines.vllm.options.settings import Settings
-from kvplan.engines.vllm.refusal import Refused
 from kvplan.spec.model import ModelSpec
 
 # Types whose max_position_embeddings is scaled already.
@@ -49,9 +49,11 @@ def settle_length(spec: ModelSpec, settings: Settings) -> Length:
     if derived is None:
         if asked == -1:
             raise Refused(
-                "ValueError",
-                "max_model_len must be a positive integer, got int: -1. "
-                "Example: max_model_len=2048",
+                "bad-value",
+                "ValidationError",
+                "the config names no length, so --max-model-len auto has nothing to start from; "
+                "give a number of tokens",
+                max_model_len=asked,
             )
         if asked is not None:
             return Length(asked, False, None)
@@ -63,7 +65,15 @@ def settle_length(spec: ModelSpec, settings: Settings) -> Length:
             return Length(rope.original_max_context, asked == -1, why)
         return Length(int(derived), asked == -1, "config/model.py: the checkpoint's length")
     if asked > derived and not settings.long_length_allowed:
-        raise Refused("ValueError", _too_long(asked, derived))
+        raise Refused(
+            "length-above-model",
+            "ValidationError",
+            f"--max-model-len {asked} is above the {int(derived):,} tokens that the checkpoint "
+            "allows; lower it, or set VLLM_ALLOW_LONG_MAX_MODEL_LEN=1 if the positions really "
+            "reach that far",
+            max_model_len=asked,
+            longest=int(derived),
+        )
     return Length(asked, False, None)
 
 
@@ -80,16 +90,3 @@ def derived_length(spec: ModelSpec) -> float | None:
     )
     factor = rope.factor if scaled and rope is not None and rope.factor is not None else 1.0
     return spec.max_context * factor
-
-
-def _too_long(asked: int, derived: float) -> str:
-    shown = f"max_position_embeddings={derived}"
-    return (
-        f"User-specified max_model_len ({asked}) is greater than the derived max_model_len "
-        f"({shown} or model_max_length=None in model's config.json). To allow overriding this "
-        "maximum, set the env var VLLM_ALLOW_LONG_MAX_MODEL_LEN=1. "
-        "VLLM_ALLOW_LONG_MAX_MODEL_LEN must be used with extreme caution. If the model uses "
-        "relative position encoding (RoPE), positions exceeding derived_max_model_len lead to "
-        "nan. If the model uses absolute position encoding, positions exceeding "
-        "derived_max_model_len will cause a CUDA array out-of-bounds error."
-    )

@@ -41,7 +41,7 @@ _FIGURES: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...] = tuple(
         (rf"reserved for KV Cache is {_G} ?GiB", (s.AVAILABLE,)),
         (rf"\bkv_cache_size={_G}GiB", (s.AVAILABLE,)),
         (rf"Setting attention block size to {_N} tokens", (s.BLOCK_SIZE,)),
-        (rf"estimated maximum model length is {_N}", (s.LONGEST,)),
+        (rf"maximum model length is {_N}", (s.LONGEST,)),
     )
 )
 _GIB = frozenset((s.AVAILABLE, s.NEEDED, s.NEEDED_AVAILABLE))
@@ -50,11 +50,8 @@ _TOO_LONG = re.compile(
     rf"max seq len \({_N}\)[^(]*\({_G} Gi?B KV cache is needed"
     rf"(?:.*?available KV cache memory \({_G} Gi?B\))?"
 )
-_POOL_TOO_SMALL = re.compile(
-    rf"max seq len \({_N}\) is larger than the maximum number of tokens that can be stored "
-    rf"in KV cache \({_N}\)"
-)
-_NO_MEMORY = "No available memory for the cache blocks"
+_POOL_TOO_SMALL = re.compile(rf"max seq len \({_N}\) [^(]{{0,120}}KV cache \({_N}\)")
+_NO_MEMORY = "No available memory for the cache"
 _FAILED = re.compile(r"Engine core initialization failed|EngineCore failed to start")
 
 _TERMS: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...] = tuple(

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from kvplan.engines.kit.refusal import Refused
 from kvplan.engines.request import Request
 from kvplan.engines.vllm.facts.versions import rules_of
 from kvplan.engines.vllm.options.settings import read_settings
 from kvplan.engines.vllm.planning import FindModel, Prepared, prepare
 from kvplan.engines.vllm.pool.capacity import capacity_of, longest_request
-from kvplan.engines.vllm.refusal import Refused
 from kvplan.spec.model import ModelSpec
 from kvplan.spec.recurrent import Mamba1, Mamba2, RecurrentState
 from kvplan.spec.states import CompressedLatent, LatentAttention
@@ -125,7 +125,7 @@ def build_pool(
     try:
         made = prepare(spec, settings, find_model)
     except Refused as refused:
-        return f"vllm {version} refuses this setup: {refused.shown}"
+        return f"vllm {version} refuses this setup: {refused}"
     if scans and made.load.caches_states and not rules.prefix_caching_of_hybrids:
         return f"how vllm {version} cached every state of a scan is not modelled"
     pool = PoolOf(made, version)

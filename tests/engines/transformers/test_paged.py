@@ -84,7 +84,7 @@ def test_the_largest_batch_of_a_pool_is_exact() -> None:
 
 
 def test_layers_that_it_cannot_page_are_refused() -> None:
-    """The library's own words; KV heads must divide by the ranks."""
+    """Chunks have no pages; KV heads must divide by the ranks."""
     chunked = ModelSpec(
         name="chunked",
         dtype="bfloat16",
@@ -94,10 +94,12 @@ def test_layers_that_it_cannot_page_are_refused() -> None:
     layout = ENGINE.layout(chunked, Request(ctx=10, options=paged()))
     split = ENGINE.layout(PLAIN, Request(ctx=10, tp=8, options=paged()))
 
-    assert layout.refusal == "ValueError: Invalid layer type: chunked_attention"
-    assert split.refusal == (
-        "ValueError: Number of key value heads 4 must be divisible by tensor parallel size 8."
-    )
+    assert layout.refusal is not None
+    assert layout.refusal.code == "layer-kind-unsupported"
+    assert layout.refusal.figures == {"kinds": ["chunked_attention"]}
+    assert split.refusal is not None
+    assert split.refusal.code == "heads-not-divisible"
+    assert split.refusal.figures == {"kv_heads": 4, "tp": 8}
 
 
 def test_each_rank_has_its_heads() -> None:

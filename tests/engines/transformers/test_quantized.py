@@ -66,28 +66,28 @@ def test_groups_that_do_not_come_out_even_are_refused() -> None:
     """1,000 tokens x 8 heads is no multiple of 64 along the last axis with an odd count."""
     layout = ENGINE.layout(LLAMA, request(1001, axis_key=-1))
 
-    assert layout.refusal == "ValueError: Group size (64) must be a divisor of (8008)"
+    assert layout.refusal is not None
+    assert layout.refusal.code == "quantization-groups"
+    assert layout.refusal.figures == {"elements": 8008, "q_group_size": 64}
     assert layout.ranks == ()
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
+    ("options", "code", "words"),
     [
-        ({"backend": "awq"}, "ValueError: Unknown quantization backend `awq`"),
-        (
-            {"nbits": 8},
-            "ValueError: `nbits` for `quanto` backend has to be one of [`2`, `4`] but got 8",
-        ),
-        (
-            {"backend": "fp8", "nbits": 8},
-            "ValueError: The `fp8` backend quantizes per-tensor and does not support ['nbits']. "
-            "Use the `quanto` or `hqq` backend to quantize group-wise.",
-        ),
+        ({"backend": "awq"}, "quantization-unknown", "there are quanto, hqq, fp8"),
+        ({"nbits": 8}, "quantization-option", "quanto does not take nbits 8; it takes 2, 4"),
+        ({"backend": "fp8", "nbits": 8}, "quantization-option", "leave out nbits"),
     ],
 )
-def test_arguments_that_a_backend_does_not_take(options: dict[str, object], words: str) -> None:
-    """The library's own words."""
-    assert ENGINE.layout(LLAMA, request(64, **options)).refusal == words
+def test_arguments_that_a_backend_does_not_take(
+    options: dict[str, object], code: str, words: str
+) -> None:
+    """A code, and a sentence that says what it takes."""
+    refusal = ENGINE.layout(LLAMA, request(64, **options)).refusal
+    assert refusal is not None
+    assert (refusal.code, refusal.exception) == (code, "ValueError")
+    assert words in refusal.message
 
 
 def test_4_57_has_no_fp8_and_does_not_look_at_the_layers() -> None:
@@ -101,5 +101,7 @@ def test_4_57_has_no_fp8_and_does_not_look_at_the_layers() -> None:
     fp8 = ENGINE.layout(LLAMA, request(64, backend="fp8"), "4.57.6")
     layout = ENGINE.layout(sliding, request(64), "4.57.6")
 
-    assert fp8.refusal == "ValueError: Unknown quantization backend `fp8`"
+    assert fp8.refusal is not None
+    assert fp8.refusal.code == "quantization-unknown"
+    assert fp8.refusal.figures["known"] == ["quanto", "hqq"]
     assert layout.bytes == 64 * (64 + 64) // 64 * 36

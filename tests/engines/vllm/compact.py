@@ -26,6 +26,9 @@ from tests.engines.vllm.replay import (
     shared_cases,
 )
 
+_REFUSAL = (
+    "code", "exception", "needed_gib_printed", "available_gib_printed", "longest_printed",
+)  # fmt: skip
 _KINDS = (None, "refused", "architecture removed from vLLM")
 
 
@@ -58,13 +61,11 @@ def _input(case: Case) -> dict[str, Any]:
 
 
 def _output(case: Case) -> dict[str, Any]:
-    if "failure" in case.output:
-        return {"failure": case.output["failure"]}
+    if "failed" in case.output:
+        return {key: case.output[key] for key in ("failed", *_REFUSAL) if key in case.output}
     found = {key: case.output[key] for key in COMPARED if key in case.output}
     found["groups"] = packed_groups(case.output["group_blocks"])
-    if "error" in case.output:
-        found["error"] = case.output["error"]
-    return found
+    return found | {key: case.output[key] for key in _REFUSAL if case.output.get(key) is not None}
 
 
 def main() -> None:

@@ -126,7 +126,9 @@ def test_a_length_beside_another_ctx_is_the_engines() -> None:
     assert settled(Request(ctx=4096, options=own)).options == own
     assert size(LLAMA, 4096, max_model_len=8192).figures["request_blocks"] == 256
     assert size(LLAMA, 8192, max_model_len=8192).figures["request_blocks"] == 512
-    assert "max_model_len 8192" in (size(LLAMA, 9000, max_model_len=8192).refusal or "")
+    longer = size(LLAMA, 9000, max_model_len=8192).refusal
+    assert longer is not None
+    assert (longer.code, longer.figures["max_model_len"]) == ("length-above-limit", 8192)
     plan = fit(LLAMA, GIB, 4096, max_model_len=8192)
     assert plan.figures["request_blocks"] == 512
     assert any("4,096" in note.origin for note in plan.provenance)

@@ -1,6 +1,9 @@
-"""What vLLM would not start with, in its own words."""
+"""What vLLM would not start with: codes, figures, and what would help."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
@@ -19,16 +22,30 @@ from tests.engines.vllm.models import (
 )
 
 
+def code_of(layout: CacheLayout) -> str | None:
+    """The code of a refusal, None of a plan."""
+    return layout.refusal.code if layout.refusal else None
+
+
+def figures_of(layout: CacheLayout) -> Mapping[str, Any]:
+    """The figures of a refusal, none of a plan."""
+    return layout.refusal.figures if layout.refusal else {}
+
+
 def test_too_little_memory_names_need_and_longest_length() -> None:
     """Llama 3.1 8B, 131,072 tokens in 2 GiB: 16 GiB needed, 1,023 usable blocks of 16 tokens."""
     layout = fit(LLAMA, 2 * GIB, 131072)
-    assert layout.refusal == (
-        "To serve at least one request with the model's max seq len (131072), (16.0 GiB KV cache "
-        "is needed, which is larger than the available KV cache memory (2.0 GiB). Based on the "
-        "available memory, the estimated maximum model length is 16368. Try increasing "
-        "`gpu_memory_utilization` (which also controls CPU memory on the CPU backend) or "
-        "decreasing `max_model_len` when initializing the engine. See "
-        "https://docs.vllm.ai/en/latest/configuration/conserving_memory/ for more details."
+    assert code_of(layout) == "kv-too-small"
+    assert figures_of(layout) == {
+        "needed_bytes": 16 * GIB,
+        "available_bytes": 2 * GIB - 2 * 2**20,
+        "longest": 1023 * 16,
+    }
+    assert layout.refusal is not None
+    assert layout.refusal.message == (
+        "a request of 131,072 tokens needs 16.00 GiB (17,179,869,184 bytes) of cache on a rank and "
+        "2.00 GiB (2,145,386,496 bytes) are there; lower --max-model-len to 16368 or raise "
+        "--gpu-memory-utilization"
     )
     assert layout.figures["max_model_len_that_fits"] == 1023 * 16
     assert layout.ranks == ()
@@ -37,8 +54,8 @@ def test_too_little_memory_names_need_and_longest_length() -> None:
 def test_no_memory_at_all() -> None:
     """Not even the null block."""
     layout = fit(LLAMA, 2 * 1024**2, 4096)
-    assert layout.refusal is not None
-    assert layout.refusal.startswith("No available memory for the cache blocks. Try increasing")
+    assert code_of(layout) == "no-memory"
+    assert figures_of(layout)["available_bytes"] == 0
 
 
 def test_the_automatic_length_is_cut_to_the_memory() -> None:
@@ -63,73 +80,88 @@ def test_cache_memory_given_in_bytes_replaces_the_available_bytes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("layout", "text"),
+    ("layout", "code", "figures"),
     [
-        (
-            size(LLAMA, 4096, tp=3),
-            "Total number of attention heads (32) must be divisible by tensor parallel size (3).",
-        ),
+        (size(LLAMA, 4096, tp=3), "heads-not-divisible", {"heads": 32, "tp": 3}),
         (
             size(LLAMA, 131073),
-            "User-specified max_model_len (131073) is greater than the derived max_model_len",
+            "length-above-model",
+            {"max_model_len": 131073, "longest": 131072},
         ),
         (
             size(LLAMA, 4096, tp=8, dcp=2),
-            "Decode context parallelism for GQA/MQA requires `--tensor-parallel-size` (8)",
+            "dcp-not-possible",
+            {"tp": 8, "dcp": 2, "kv_heads": 8},
         ),
-        (size(LLAMA, 4096, tp=32, dcp=8), "exceeds the maximum supported value (4)"),
+        (
+            size(LLAMA, 4096, tp=32, dcp=8),
+            "dcp-not-possible",
+            {"tp": 32, "dcp": 8, "kv_heads": 8, "largest_dcp": 4},
+        ),
         (
             size(LLAMA, 4096, kv_cache_dtype="float16"),
-            'kv_cache_dtype="float16" is incompatible with dtype="bfloat16"',
+            "format-not-for-model",
+            {"kv_cache_dtype": "float16", "dtype": "bfloat16"},
         ),
-        (
-            size(LLAMA, 4096, block_size=8),
-            "block_size=8, use_mla=False",
-        ),
+        (size(LLAMA, 4096, block_size=8), "no-backend", {"head_size": 128, "block_size": 8}),
         (
             size(DEEPSEEK_V3, 4096, kv_cache_dtype="nvfp4"),
-            "nvfp4 KV cache is not supported with MLA",
-        ),
-        (
-            size(DEEPSEEK_V32, 4096, kv_cache_dtype="int8_per_token_head"),
-            "FLASHMLA: [kv_cache_dtype not supported, sparse not supported]",
+            "format-not-for-model",
+            {"kv_cache_dtype": "nvfp4"},
         ),
         (
             size(DEEPSEEK_V3, 4096, kv_cache_dtype="fp8", gpu="a100"),
-            "FP8 KV cache is not supported by the Triton MLA backend on NVIDIA A100-SXM4-80GB",
+            "format-not-on-device",
+            {"backend": "TRITON_MLA", "capability": "8.0", "device": "NVIDIA A100-SXM4-80GB"},
         ),
         (
             size(NEMOTRON_NANO, 4096, tp=16),
-            "If tensor parallel world size does not divide num_groups",
+            "state-groups-not-divisible",
+            {"groups": 8, "tp": 16},
         ),
         (
             size(QWEN3_NEXT, 4096, disable_hybrid_kv_cache_manager="true"),
-            "Failed to promote local KV cache specs to one unified type.",
+            "mixed-local-layers",
+            {},
         ),
-        (
-            size(LLAMA, 4096, VLLM_KV_CACHE_LAYOUT="XYZ"),
-            "Unknown KV cache layout 'XYZ'",
-        ),
+        (size(LLAMA, 4096, VLLM_KV_CACHE_LAYOUT="XYZ"), "layout-unknown", {}),
         (
             size(LLAMA, 4096, pp=2, VLLM_PP_LAYER_PARTITION="20,11"),
-            "sum(partitions)=31 does not match num_hidden_layers=32.",
+            "partition-not-valid",
+            {"partition_layers": 31, "layers": 32},
         ),
     ],
 )
-def test_refusals_before_any_memory_is_counted(layout: CacheLayout, text: str) -> None:
-    """The message, and no figures beside it."""
-    assert layout.refusal is not None
-    assert text in layout.refusal
+def test_refusals_before_any_memory_is_counted(
+    layout: CacheLayout, code: str, figures: dict[str, object]
+) -> None:
+    """The code, the numbers behind it, and no plan beside it."""
+    assert code_of(layout) == code
+    assert figures.items() <= figures_of(layout).items()
     assert layout.figures["fits"] is False
     assert layout.figures["num_blocks"] is None
+
+
+def test_the_reason_of_each_backend_is_a_code() -> None:
+    """An int8 cache of sparse latents on Hopper: what each backend lacks, and what would do."""
+    refusal = size(DEEPSEEK_V32, 4096, kv_cache_dtype="int8_per_token_head").refusal
+    assert refusal is not None
+    assert refusal.code == "no-backend"
+    assert refusal.figures["backends"]["FLASHMLA"] == ["kv-cache-dtype", "sparse"]
+    assert refusal.figures["backends"]["FLASHMLA_SPARSE"] == ["kv-cache-dtype"]
+    assert "FLASHMLA_SPARSE would with another --kv-cache-dtype" in refusal.message
 
 
 def test_a_bare_assertion_is_explained() -> None:
     """Phi-4 has 10 KV heads: vLLM fails without a word, kvplan says why."""
     spec = model(("full",) * 40, {"full": (FullAttention(kv_heads=10, head_dim=128),)}, heads=40)
     layout = size(spec, 4096, tp=4)
-    assert layout.refusal == "AssertionError:"
-    assert layout.reasons == ("10 KV heads are not divisible by tensor parallel size 4",)
+    assert layout.refusal is not None
+    assert (layout.refusal.code, layout.refusal.exception) == (
+        "heads-not-divisible",
+        "AssertionError",
+    )
+    assert layout.refusal.message == "10 KV heads do not divide among 4 tensor parallel ranks"
 
 
 def test_an_architecture_that_was_dropped() -> None:
@@ -140,9 +172,9 @@ def test_an_architecture_that_was_dropped() -> None:
         heads=32,
         architecture="BaichuanForCausalLM",
     )
-    refusal = size(spec, 4096).refusal
-    assert refusal is not None
-    assert "was supported in vLLM until v0.23.0" in refusal
+    layout = size(spec, 4096)
+    assert code_of(layout) == "architecture-removed"
+    assert figures_of(layout)["last_version"] == "0.23.0"
     assert size(spec, 4096, version="0.19.0").refusal is None
 
 
@@ -150,10 +182,7 @@ def test_a_class_without_stages() -> None:
     """Zamba2 cannot be split into pipeline stages."""
     kinds = {"full": (FullAttention(kv_heads=8, head_dim=64),)}
     spec = model(("full",) * 4, kinds, heads=64, architecture="Zamba2ForCausalLM")
-    assert size(spec, 4096, pp=2).refusal == (
-        "Pipeline parallelism is not supported for this model. "
-        "Supported models implement the `SupportsPP` interface."
-    )
+    assert code_of(size(spec, 4096, pp=2)) == "pipeline-unsupported"
 
 
 def test_a_shared_layer_on_another_stage() -> None:
@@ -167,10 +196,9 @@ def test_a_shared_layer_on_another_stage() -> None:
         heads=64,
     )
     assert size(spec, 4096).refusal is None
-    assert size(spec, 4096, pp=2).refusal == (
-        "Specified KV sharing target layer for model.layers.4.self_attn.attn is not valid: target "
-        "layer model.layers.3.self_attn.attn is not a valid Attention layer in the model."
-    )
+    layout = size(spec, 4096, pp=2)
+    assert code_of(layout) == "kv-sharing-target"
+    assert figures_of(layout) == {"layer": 4, "source": 3, "pp": 2}
 
 
 def test_a_stage_without_any_cache() -> None:
@@ -181,8 +209,9 @@ def test_a_stage_without_any_cache() -> None:
         heads=64,
     )
     layout = size(spec, 4096, pp=2)
-    assert layout.refusal == "integer division or modulo by zero"
-    assert "pipeline stage 1 has no layer with a cache" in layout.reasons[0]
+    assert layout.refusal is not None
+    assert layout.refusal.exception == "ZeroDivisionError"
+    assert (code_of(layout), figures_of(layout)) == ("stage-without-cache", {"stage": 1})
 
 
 def test_classes_that_nobody_has() -> None:
@@ -191,9 +220,7 @@ def test_classes_that_nobody_has() -> None:
         "decoder": (FullAttention(kv_heads=8, head_dim=64), CrossAttention(kv_heads=8, head_dim=64))
     }
     spec = model(("decoder",) * 4, kinds, heads=8, architecture="T5ForConditionalGeneration")
-    assert size(spec, 512).refusal == (
-        "Model architectures ['T5ForConditionalGeneration'] are not supported for now."
-    )
+    assert code_of(size(spec, 512)) == "unsupported-architecture"
     spec = model(("decoder",) * 4, kinds, heads=8, architecture="WhisperForConditionalGeneration")
     assert size(spec, 512).refusal is None
 
@@ -201,9 +228,8 @@ def test_classes_that_nobody_has() -> None:
 def test_a_step_holds_a_token_of_every_sequence() -> None:
     """config/scheduler.py verify_max_model_len; the default of sequences follows the tokens."""
     layout = size(LLAMA, 4096, max_num_batched_tokens=7, max_num_seqs=1024)
-    assert layout.refusal == (
-        "max_num_batched_tokens (7) must be greater than or equal to max_num_seqs (1024)."
-    )
+    assert code_of(layout) == "batched-tokens-below-max-num-seqs"
+    assert figures_of(layout) == {"max_num_batched_tokens": 7, "max_num_seqs": 1024}
     assert size(LLAMA, 4096, max_num_batched_tokens=7).refusal is None
     assert size(LLAMA, 4096, max_num_batched_tokens=64, max_num_seqs=64).refusal is None
 
@@ -211,14 +237,14 @@ def test_a_step_holds_a_token_of_every_sequence() -> None:
 def test_a_prompt_that_is_not_cut_is_one_step() -> None:
     """config/scheduler.py verify_max_model_len: without chunked prefill."""
     options = {"enable_chunked_prefill": False}
-    refusal = size(LLAMA, 4096, max_num_batched_tokens=2048, **options).refusal
-    assert refusal is not None
-    assert refusal.startswith("max_num_batched_tokens (2048) is smaller than max_model_len (4096).")
+    layout = size(LLAMA, 4096, max_num_batched_tokens=2048, **options)
+    assert code_of(layout) == "batched-tokens-below-max-model-len"
+    assert figures_of(layout) == {"max_num_batched_tokens": 2048, "max_model_len": 4096}
     assert size(LLAMA, 4096, max_num_batched_tokens=4096, **options).refusal is None
 
 
 def test_blocks_of_states_need_cached_prefixes() -> None:
     """config/vllm.py validate_mamba_block_size."""
-    refusal = size(QWEN3_NEXT, 4096, mamba_block_size=512, enable_prefix_caching=False).refusal
-    assert refusal == "--mamba-block-size can only be set with --enable-prefix-caching"
+    layout = size(QWEN3_NEXT, 4096, mamba_block_size=512, enable_prefix_caching=False)
+    assert code_of(layout) == "mamba-block-size-without-prefix-caching"
     assert size(QWEN3_NEXT, 4096, mamba_block_size=512, enable_prefix_caching=True).refusal is None

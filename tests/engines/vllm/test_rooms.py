@@ -189,8 +189,9 @@ def test_a_named_backend_decides_or_is_refused() -> None:
     """FlashMLA has blocks of 64; it has no kernels for plain attention."""
     assert size(DEEPSEEK_V3, 4096, tp=8, attention_backend="flashmla").figures["block_size"] == 64
     assert size(DEEPSEEK_V3, 4096, tp=8, attention_backend="TRITON_MLA").figures["block_size"] == 16
-    refusal = size(LLAMA, 4096, attention_backend="FLASHMLA").refusal or ""
-    assert refusal.startswith("Selected backend AttentionBackendEnum.FLASHMLA is not valid for ")
-    assert "non-MLA not supported" in refusal
+    refusal = size(LLAMA, 4096, attention_backend="FLASHMLA").refusal
+    assert refusal is not None
+    assert refusal.code == "no-backend"
+    assert "latent-only" in refusal.figures["backends"]["FLASHMLA"]
     with pytest.raises(UsageError, match="ROCM_ATTN is not modelled"):
         size(LLAMA, 4096, attention_backend="ROCM_ATTN")

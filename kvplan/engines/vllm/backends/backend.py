@@ -1,4 +1,4 @@
-"""What one attention backend accepts, and vLLM's reasons against it in vLLM's own order."""
+"""What one attention backend accepts, and what speaks against it, in vLLM's order of checks."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Backend:
         head_sizes: accepted head sizes, () for any.
         on: compute capabilities it runs on, by major number; () for any.
         takes_head_size, takes_cache_dtype, takes_sinks: where a rule is more than a list.
-        combination: a reason against a whole query, or None.
+        combination: the code of a reason against a whole query, or None.
         sizes_on: block sizes that depend on the query.
         layouts: KV cache layouts its kernels read, best first; None for any.
     """
@@ -64,7 +64,7 @@ class Backend:
         return any(block_size % size == 0 for size in self.kernel_blocks(query)[0])
 
     def reasons_against(self, query: AttentionQuery) -> tuple[str, ...]:
-        """vLLM's reasons not to use this backend, in its order; () when it may be used."""
+        """Codes of what this backend lacks, in vLLM's order; () when it may be used."""
         found = []
         size_ok = (
             self.takes_head_size(query)
@@ -72,32 +72,32 @@ class Backend:
             else not self.head_sizes or query.head_size in self.head_sizes
         )
         if not size_ok:
-            found.append("head_size not supported")
+            found.append("head-size")
         if query.dtype not in self.dtypes:
-            found.append("dtype not supported")
+            found.append("dtype")
         cache_ok = (
             self.takes_cache_dtype(query)
             if self.takes_cache_dtype
             else query.cache_dtype in self.cache_dtypes
         )
         if not cache_ok:
-            found.append("kv_cache_dtype not supported")
+            found.append("kv-cache-dtype")
         if not self.accepts_block(query.block_size, query):
-            found.append("block_size not supported")
+            found.append("block-size")
         if query.image_prefix and not self.image_prefix(query):
-            found.append("partial multimodal token full attention not supported")
+            found.append("image-prefix")
         if query.mla != self.mla:
-            found.append("MLA not supported" if query.mla else "non-MLA not supported")
+            found.append("latent" if query.mla else "latent-only")
         if query.sinks and not self.takes_sinks(query):
-            found.append("attention sinks not supported")
+            found.append("attention-sinks")
         if query.sparse != self.sparse:
-            found.append("sparse not supported" if query.sparse else "non-sparse not supported")
+            found.append("sparse" if query.sparse else "sparse-only")
         if self.on and query.gpu.major not in self.on:
-            found.append("compute capability not supported")
+            found.append("device")
         if query.attention_type not in self.attention_types:
-            found.append(f"attention type AttentionType.{query.attention_type} not supported")
+            found.append("attention-type")
         if query.sliding and not self.sliding:
-            found.append("sliding window not supported")
+            found.append("sliding-window")
         reason = self.combination(query)
         if reason is not None:
             found.append(reason)

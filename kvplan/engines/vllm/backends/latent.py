@@ -13,18 +13,18 @@ _LATENT_SIZES = (320, 512, 576)
 
 
 def _flash_attn_mla(query: AttentionQuery) -> str | None:
-    return None if query.gpu.major == 9 else "FlashAttention MLA not supported on this device"
+    return None if query.gpu.major == 9 else "device"
 
 
 def _flash_attn_mla_sparse(query: AttentionQuery) -> str | None:
     if query.cache_dtype not in NATIVE:
-        return "FlashAttention MLA Sparse currently supports only FP16/BF16 KV cache"
+        return "kv-cache-dtype"
     if (reason := _flash_attn_mla(query)) is not None:
         return reason
     if query.dcp:
-        return "FlashAttention MLA Sparse does not support DCP for now"
+        return "decode-context-parallelism"
     if not query.sparse:
-        return "FlashAttention MLA Sparse requires model with index_topk"
+        return "sparse-only"
     return None
 
 
@@ -32,78 +32,57 @@ def _flashmla(query: AttentionQuery) -> str | None:
     if query.sparse:
         if query.gpu.major in (9, 10):
             return None
-        return "FlashMLA Sparse is only supported on Hopper and Blackwell DC devices."
-    return None if query.gpu.major == 9 else "FlashMLA Dense is only supported on Hopper devices."
+        return "device"
+    return None if query.gpu.major == 9 else "device"
 
 
 def _flashinfer_mla(query: AttentionQuery) -> str | None:
     if query.qk_nope_head_dim in (64, 128, 192):
         return None
-    return (
-        "FlashInfer MLA kernel requires qk_nope_head_dim in [64, 128, 192], "
-        f"but got {query.qk_nope_head_dim}"
-    )
+    return "nope-dim"
 
 
 def _flashmla_sparse(query: AttentionQuery) -> str | None:
     if query.head_size == 512:
         plain = query.cache_dtype in (*NATIVE, "fp8_ds_mla")
         if not (plain and query.gpu.major == 9):
-            return (
-                "FLASHMLA_SPARSE supports head_size 512 only with bf16 or fp8_ds_mla kv-cache "
-                f"on SM90 (NoPE), got kv_cache_dtype={query.cache_dtype}, "
-                "capability=DeviceCapability"
-                f"(major={query.gpu.capability[0]}, minor={query.gpu.capability[1]})"
-            )
+            return "head-size-with-kv-cache-dtype-or-device"
         if query.qk_rope_head_dim != 0:
-            return "FLASHMLA_SPARSE supports head_size 512 only for rope-free (NoPE) models"
+            return "rope-dim"
     if query.cache_dtype == "nvfp4_ds_mla" and query.gpu.major != 10:
-        return (
-            f"FLASHMLA_SPARSE only supports the {query.cache_dtype} kv-cache dtype "
-            "on SM100 (Blackwell)"
-        )
+        return "kv-cache-dtype-on-device"
     return None
 
 
 def _flashinfer_mla_sparse(query: AttentionQuery) -> str | None:
     if query.cache_dtype == "fp8_ds_mla":
-        return "FLASHINFER_MLA_SPARSE SM10 does not support fp8_ds_mla kv-cache dtype"
+        return "kv-cache-dtype"
     if query.qk_rope_head_dim == 0:
         if query.qk_nope_head_dim != 256 or query.kv_lora_rank != 512:
-            return (
-                "FlashInfer native no-rope MLA requires qk_nope_head_dim=256 and "
-                f"kv_lora_rank=512, but got qk_nope_head_dim={query.qk_nope_head_dim}, "
-                f"kv_lora_rank={query.kv_lora_rank}"
-            )
+            return "latent-dims"
     elif query.qk_nope_head_dim not in (128, 192):
-        return (
-            "FlashInfer MLA Sparse kernel requires qk_nope_head_dim in [128, 192], "
-            f"but got {query.qk_nope_head_dim}"
-        )
+        return "nope-dim"
     if not query.sparse:
-        return "FlashInfer MLA Sparse requires model with index_topk config"
+        return "sparse-only"
     return None
 
 
 def _fa4_sparse(query: AttentionQuery) -> str | None:
     dims = (query.kv_lora_rank, query.qk_rope_head_dim)
     if dims != (512, 64):
-        return f"FA4 sparse MLA requires (kv_lora_rank, qk_rope_head_dim) == (512, 64), got {dims}"
+        return "latent-dims"
     if query.heads not in (8, 16, 32, 64, 128):
-        return (
-            "FA4 sparse MLA requires (8, 16, 32, 64, 128) gathered query heads, "
-            f"got num_heads={query.heads} * dcp_size=1"
-        )
+        return "query-heads"
     return _flashinfer_mla_sparse(query)
 
 
 def _sm90_sparse(query: AttentionQuery) -> str | None:
     if not query.sparse:
-        return "FLASHINFER_MLA_SPARSE_SM90 requires sparse MLA"
+        return "sparse-only"
     if query.kv_lora_rank != 512:
-        return "FLASHINFER_MLA_SPARSE_SM90 requires kv_lora_rank=512"
+        return "latent-dims"
     if query.qk_rope_head_dim not in (0, 64):
-        return "FLASHINFER_MLA_SPARSE_SM90 requires qk_rope_head_dim in (0, 64)"
+        return "rope-dim"
     return None
 
 
@@ -138,9 +117,7 @@ TOKENSPEED_MLA = Backend(
     mla=True,
     head_sizes=_LATENT_SIZES,
     on=(10,),
-    combination=lambda query: (
-        "tokenspeed_mla package is not installed. Install it with: `uv pip install tokenspeed-mla`"
-    ),
+    combination=lambda query: "package-not-installed",
 )
 CUTLASS_MLA = Backend(
     name="CUTLASS_MLA",
@@ -215,11 +192,8 @@ FLASHINFER_MLA_SPARSE_SM120 = Backend(
     sparse=True,
     head_sizes=(512, 576),
     on=(12,),
-    combination=lambda query: (
-        None if query.sparse
-        else "FLASHINFER_MLA_SPARSE_SM120 requires a model with index_topk config"
-    ),
-)  # fmt: skip
+    combination=lambda query: None if query.sparse else "sparse-only",
+)
 
 # Side caches and families with kernels of their own; never searched for, only named.
 INDEXER = Backend(name="DEEPSEEK_V32_INDEXER", block_sizes=(64,), multiples=False)

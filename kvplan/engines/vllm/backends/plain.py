@@ -20,22 +20,19 @@ _EVERY_TYPE = ("DECODER", "ENCODER", "ENCODER_ONLY", "ENCODER_DECODER")
 
 def _fp8_unserved(query: AttentionQuery) -> str | None:
     if query.cache_is_quantized and not serves_cache_dtype(query):
-        return "FP8 KV cache requires FA3 on SM90, FA4 with head_size=512 on SM90, or FA4 on SM100"
+        return "fp8-in-flash-attention"
     return None
 
 
 def _flash_attn_combination(query: AttentionQuery) -> str | None:
     if query.sinks and query.gpu.capability < (9, 0):
-        return "sink not supported on compute capability < 9.0"
+        return "attention-sinks-on-device"
     if query.image_prefix and query.cache_is_quantized and query.gpu.capability == (9, 0):
-        return "SM90 FP8 KV with mm_prefix requires Triton"
+        return "fp8-with-image-prefix"
     if (reason := _fp8_unserved(query)) is not None:
         return reason
     if query.image_prefix and flash_version(query, whole_query=True) != 4:
-        return (
-            "mm_prefix (PrefixLM bidirectional attention) requires FlashAttention v4, "
-            "which does not resolve for this head_size"
-        )
+        return "image-prefix-without-flash-attention-4"
     return None
 
 
@@ -90,9 +87,9 @@ def _flashinfer_cache_dtype(query: AttentionQuery) -> bool:
 def _flashinfer_combination(query: AttentionQuery) -> str | None:
     if query.cache_dtype.startswith("nvfp4") and query.gpu.major in (8, 9, 12):
         if query.head_size == 64:
-            return "fa2 prefill misreads an NVFP4 KV cache at head_size 64"
+            return "nvfp4-at-head-size-64"
         if query.sinks:
-            return "the sink prefill wrapper cannot read an NVFP4 KV cache"
+            return "nvfp4-with-attention-sinks"
     return None
 
 
@@ -148,8 +145,8 @@ def _composite_combination(query: AttentionQuery) -> str | None:
     causal = query.without_image_prefix()
     reason = _flash_attn_combination(causal)
     if reason is None and flash_version(causal, whole_query=True) not in (3, 4):
-        reason = "causal route requires FlashAttention v3 or v4"
-    return f"FLASH_ATTN: {reason}" if reason else None
+        reason = "causal-part-without-flash-attention-3"
+    return reason
 
 
 TRITON_FLASH_ATTN = Backend(

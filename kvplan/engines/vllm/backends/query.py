@@ -54,26 +54,3 @@ class AttentionQuery:
     def without_image_prefix(self) -> AttentionQuery:
         """The same question about causal attention only."""
         return replace(self, image_prefix=False)
-
-    def in_vllms_words(self) -> str:
-        """The question as vLLM prints it in its refusal."""
-        return (
-            f"AttentionSelectorConfig(head_size={self.head_size}, "
-            f"dtype=torch.{self.dtype}, "
-            f"kv_cache_dtype={self.cache_dtype}, "
-            f"block_size={self.block_size}, "
-            f"use_mla={self.mla}, "
-            f"has_sink={self.sinks}, "
-            f"use_sparse={self.sparse}, "
-            f"use_mm_prefix={self.image_prefix}, "
-            f"use_per_head_quant_scales=False, "
-            f"attn_type=AttentionType.{self.attention_type}, "
-            f"has_sliding_window={self.sliding}, "
-            f"use_non_causal=False, "
-            f"use_batch_invariant=False, "
-            f"use_kv_connector=False, "
-            f"use_adaptive_verification=False, "
-            f"use_pcp=False, "
-            f"use_dcp={self.dcp}, "
-            f"use_rswa=False)"
-        )

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from kvplan.engines.kit.refusal import Refused
 from kvplan.engines.vllm.backends import latent, plain
 from kvplan.engines.vllm.backends.backend import Backend
 from kvplan.engines.vllm.backends.query import AttentionQuery
-from kvplan.engines.vllm.refusal import Refused
 from kvplan.errors import UsageError
 
 
@@ -101,25 +101,48 @@ def select(query: AttentionQuery) -> Backend:
             chosen = backend
             break
         against.append((backend.name, reasons))
-    if chosen is None and query.forced_backend is not None:
-        raise Refused(
-            "ValueError",
-            f"Selected backend AttentionBackendEnum.{query.forced_backend} is not valid for "
-            f"this configuration. Reason: {list(against[0][1])}",
-        )
     if chosen is None:
-        listed = ", ".join(f"{name}: [{', '.join(reasons)}]" for name, reasons in against)
-        raise Refused(
-            "ValueError",
-            f"No valid attention backend found for cuda with {query.in_vllms_words()}. "
-            f"Reasons: {{{listed}}}.",
-        )
+        raise _none_serves(query, against)
     if chosen.name in _TRITON and query.gpu.capability < (8, 9):
         _check_triton_fp8(chosen, query)
     return chosen
 
 
-_TRITON = {"TRITON_ATTN": "Triton attention", "TRITON_MLA": "Triton MLA"}
+# A flag whose other values might do, where nothing else speaks against a backend.
+_FLAGS = {
+    "kv-cache-dtype": "--kv-cache-dtype",
+    "block-size": "--block-size",
+    "dtype": "--dtype",
+    "fp8-in-flash-attention": "--kv-cache-dtype",
+}
+
+
+def _none_serves(query: AttentionQuery, against: list[tuple[str, tuple[str, ...]]]) -> Refused:
+    listed = ", ".join(f"{name} ({', '.join(reasons)})" for name, reasons in against)
+    asked = f"head size {query.head_size}, {query.dtype}, --kv-cache-dtype {query.cache_dtype}"
+    if query.block_size is not None:
+        asked += f", --block-size {query.block_size}"
+    which = "no attention backend" if query.forced_backend is None else "the backend asked for"
+    verb = "serves" if query.forced_backend is None else "does not serve"
+    would = [
+        f"{name} would with another {_FLAGS[reasons[0]]}"
+        for name, reasons in against
+        if len(reasons) == 1 and reasons[0] in _FLAGS
+    ]
+    return Refused(
+        "no-backend",
+        "ValueError",
+        f"{which} {verb} {asked} on {query.gpu.device_name}: " + "; ".join((listed, *would[:1])),
+        head_size=query.head_size,
+        dtype=query.dtype,
+        kv_cache_dtype=query.cache_dtype,
+        block_size=query.block_size,
+        device=query.gpu.device_name,
+        backends={name: list(reasons) for name, reasons in against},
+    )
+
+
+_TRITON = ("TRITON_ATTN", "TRITON_MLA")
 
 
 def _check_triton_fp8(backend: Backend, query: AttentionQuery) -> None:
@@ -128,8 +151,12 @@ def _check_triton_fp8(backend: Backend, query: AttentionQuery) -> None:
     major, minor = query.gpu.capability
     suggested = "float16" if query.gpu.capability < (8, 0) else "bfloat16"
     raise Refused(
+        "format-not-on-device",
         "ValueError",
-        f"FP8 KV cache is not supported by the {_TRITON[backend.name]} backend on "
-        f"{query.gpu.device_name} (compute capability {major}.{minor}); native FP8 (fp8e4nv) "
-        f"requires SM89+. Re-run with --kv-cache-dtype {suggested}.",
+        f"{backend.name} reads fp8 from compute capability 8.9 on, and {query.gpu.device_name} has "
+        f"{major}.{minor}; give --kv-cache-dtype {suggested}",
+        backend=backend.name,
+        kv_cache_dtype=query.cache_dtype,
+        device=query.gpu.device_name,
+        capability=f"{major}.{minor}",
     )

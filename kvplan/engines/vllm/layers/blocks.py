@@ -17,12 +17,12 @@ from dataclasses import dataclass, replace
 from itertools import product
 from math import lcm
 
+from kvplan.engines.kit.refusal import Refused
 from kvplan.engines.vllm.backends.backend import Backend
 from kvplan.engines.vllm.backends.query import AttentionQuery
 from kvplan.engines.vllm.layers.model import Model
 from kvplan.engines.vllm.layers.slots import STATE, Slot
 from kvplan.engines.vllm.layers.specs import ceil_div
-from kvplan.engines.vllm.refusal import Refused
 
 DEFAULT_BLOCK_SIZE = 16
 
@@ -116,12 +116,13 @@ def _preferred(readers: _Readers) -> int:
     for size in sorted({lcm(*combination) for combination in product(*sizes)}):
         if all(backend.accepts_block(size, query) for backend, query in readers):
             return size
-    listed = "; ".join(
-        f"{backend.name}: {list(backend.kernel_blocks(query)[0])}" for backend, query in readers
-    )
+    takes = {backend.name: list(backend.kernel_blocks(query)[0]) for backend, query in readers}
+    listed = "; ".join(f"{name} {', '.join(map(str, sizes))}" for name, sizes in takes.items())
     raise Refused(
+        "block-size-unsupported",
         "ValueError",
-        f"The attention backends share no supported KV cache block size ({listed}).",
+        f"no block size suits all attention backends of this model: {listed}",
+        backends=takes,
     )
 
 
@@ -175,9 +176,12 @@ def _for_skipped(
         return size, None
     if native < primary:
         raise Refused(
+            "padded-page-below-page",
             "AssertionError",
-            f"padded-spec per-token page ({native}B) < primary ({primary}B); a "
-            "higher-precision padded spec must not be smaller than the quantized primary.",
+            f"a token takes {native:,} bytes in a layer kept unquantised and {primary:,} in a "
+            "quantised one, and vllm pads the former up only",
+            unquantized_bytes=native,
+            quantized_bytes=primary,
         )
     smallest = _smallest(backend, query)
     aligned = max(smallest, size)
@@ -190,7 +194,10 @@ def _check_accepted(readers: _Readers, size: int) -> None:
     rejecting = [b.name for b, query in readers if not b.accepts_block(size, query)]
     if rejecting:
         raise Refused(
+            "block-size-unsupported",
             "ValueError",
-            f"Aligned KV cache block size {size} is not supported by "
-            f"attention backend(s): {', '.join(rejecting)}.",
+            f"the block size had to be raised to {size} tokens, which {', '.join(rejecting)} "
+            "cannot read; choose another --attention-backend or --kv-cache-dtype",
+            block_size=size,
+            backends=rejecting,
         )

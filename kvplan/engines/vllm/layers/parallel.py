@@ -10,8 +10,8 @@ Source: vllm 0.33.0, distributed/utils.py get_pp_indices and the model classes.
 
 from __future__ import annotations
 
+from kvplan.engines.kit.refusal import Refused
 from kvplan.engines.vllm.facts.families import Family
-from kvplan.engines.vllm.refusal import Refused
 
 
 def kv_heads_of_rank(kv_heads: int, tp: int, family: Family) -> int:
@@ -23,16 +23,18 @@ def kv_heads_of_rank(kv_heads: int, tp: int, family: Family) -> int:
     """
     if kv_heads >= tp:
         if kv_heads % tp:
-            why = f"{kv_heads} KV heads are not divisible by tensor parallel size {tp}"
-            raise Refused("AssertionError", "", why)
+            raise _uneven("AssertionError", kv_heads, tp, "do not divide among")
         return kv_heads // tp
     if not family.replicates_heads:
-        why = f"the model class cannot copy {kv_heads} KV heads to {tp} ranks"
-        raise Refused("ZeroDivisionError", "integer modulo by zero", why)
+        raise _uneven("ZeroDivisionError", kv_heads, tp, "cannot be copied by this class to")
     if tp % kv_heads:
-        why = f"tensor parallel size {tp} is not divisible by {kv_heads} KV heads"
-        raise Refused("AssertionError", "", why)
+        raise _uneven("AssertionError", kv_heads, tp, "cannot be copied evenly to")
     return 1
+
+
+def _uneven(exception: str, kv_heads: int, tp: int, how: str) -> Refused:
+    message = f"{kv_heads} KV heads {how} {tp} tensor parallel ranks"
+    return Refused("heads-not-divisible", exception, message, kv_heads=kv_heads, tp=tp)
 
 
 def stage_sizes(layers: int, stages: int, partition: str | None) -> tuple[int, ...]:
@@ -45,15 +47,20 @@ def stage_sizes(layers: int, stages: int, partition: str | None) -> tuple[int, .
         try:
             sizes = tuple(int(part) for part in partition.split(","))
         except ValueError as error:
-            raise Refused("ValueError", f"Invalid partition string: {partition}") from error
+            raise _partition(
+                f"VLLM_PP_LAYER_PARTITION={partition} is not a list of numbers"
+            ) from error
         if len(sizes) != stages:
-            raise Refused(
-                "ValueError", f"len(partitions)={len(sizes)} does not match pp_size={stages}."
+            raise _partition(
+                f"VLLM_PP_LAYER_PARTITION has {len(sizes)} numbers for {stages} pipeline stages",
+                numbers=len(sizes),
+                pp=stages,
             )
         if sum(sizes) != layers:
-            raise Refused(
-                "ValueError",
-                f"sum(partitions)={sum(sizes)} does not match num_hidden_layers={layers}.",
+            raise _partition(
+                f"VLLM_PP_LAYER_PARTITION has {sum(sizes)} layers, the model has {layers}",
+                partition_layers=sum(sizes),
+                layers=layers,
             )
         return sizes
     sizes_ = [layers // stages] * stages
@@ -61,3 +68,7 @@ def stage_sizes(layers: int, stages: int, partition: str | None) -> tuple[int, .
         # The last stage also holds the output head, so it is spared.
         sizes_[-(back + 2) if stages > 1 else -1] += 1
     return tuple(sizes_)
+
+
+def _partition(message: str, **figures: int) -> Refused:
+    return Refused("partition-not-valid", "ValueError", message, **figures)

@@ -19,10 +19,10 @@ from dataclasses import dataclass
 from math import prod
 
 from kvplan.dtypes import find_dtype
+from kvplan.engines.kit.refusal import Refused
 from kvplan.engines.vllm.facts.dtype import ELEMENT_BYTES
 from kvplan.engines.vllm.facts.families import Family
 from kvplan.engines.vllm.options.settings import Settings
-from kvplan.engines.vllm.refusal import Refused
 from kvplan.spec import recurrent
 from kvplan.spec.recurrent import RecurrentState
 
@@ -62,13 +62,21 @@ def state_shapes(
 def _matrix_dtype(state: RecurrentState, settings: Settings, family: Family, columns: str) -> str:
     asked = settings.matrix_dtype
     if family.float32_states_only and asked not in ("auto", "float32"):
-        why = f"the family's state kernel takes float32 only, not {asked}"
-        raise Refused("AssertionError", "", why)
+        raise Refused(
+            "state-format-unsupported",
+            "AssertionError",
+            f"the family's state kernel takes float32 only, not {asked}; leave out "
+            "--mamba-ssm-cache-dtype",
+            state_dtype=asked,
+        )
     if isinstance(state, recurrent.KimiDeltaAttention):
         if asked == "float16":
             raise Refused(
+                "state-format-unsupported",
                 "ValueError",
-                f"KDA recurrent state supports only auto, float32, and bfloat16; got {asked}",
+                f"a Kimi delta attention state is kept in float32 or bfloat16, not in {asked}; "
+                "leave out --mamba-ssm-cache-dtype",
+                state_dtype=asked,
             )
         return "float32" if asked == "auto" else asked
     if asked != "auto":
@@ -109,24 +117,45 @@ def _shapes(state: RecurrentState, settings: Settings) -> tuple[tuple[int, ...],
         return ((columns + draft, _divide(state.channels, tp)),)
     if isinstance(state, recurrent.LightningAttention):
         return ((state.num_heads // tp, state.head_dim, state.head_dim),)
-    why = f"vllm has no layer for a {state.kind} state"
-    raise Refused("ValueError", f"Unsupported recurrent state: {state.kind}", why)
+    raise Refused(
+        "layer-kind-unsupported",
+        "ValueError",
+        f"vllm has no layer for a {state.kind} state",
+        kind=state.kind,
+    )
 
 
 def _check_mamba2(state: recurrent.Mamba2, tp: int) -> None:
     if state.num_heads % tp:
-        raise Refused("AssertionError", "Tensor parallel world size must divide num heads.")
+        raise Refused(
+            "heads-not-divisible",
+            "AssertionError",
+            f"{state.num_heads} heads of a Mamba 2 state do not divide among {tp} tensor parallel "
+            "ranks",
+            heads=state.num_heads,
+            tp=tp,
+        )
     if state.n_groups % tp and state.n_groups != 1:
         raise Refused(
+            "state-groups-not-divisible",
             "AssertionError",
-            "If tensor parallel world size does not divide num_groups, "
-            "then num_groups must equal 1.",
+            f"{state.n_groups} groups of a Mamba 2 state do not divide among {tp} tensor parallel "
+            "ranks, and only a single group is copied",
+            groups=state.n_groups,
+            tp=tp,
         )
 
 
 def _divide(count: int, ranks: int) -> int:
     if count % ranks:
-        raise Refused("AssertionError", f"{count} is not divisible by {ranks}")
+        raise Refused(
+            "state-not-divisible",
+            "AssertionError",
+            f"{count:,} channels or heads of a recurrent state do not divide among {ranks} tensor "
+            "parallel ranks",
+            count=count,
+            tp=ranks,
+        )
     return count // ranks
 
 

@@ -16,14 +16,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import lcm
 
+from kvplan.engines.kit.refusal import Refusal, Refused
 from kvplan.engines.vllm.facts.versions import Rules
 from kvplan.engines.vllm.layers.specs import Load, round_up
 from kvplan.engines.vllm.pool import latent_pool
 from kvplan.engines.vllm.pool.groups import Group
 from kvplan.engines.vllm.pool.kv_layout import is_block_outermost
-from kvplan.engines.vllm.refusal import Refused
-
-_SEE = "See https://docs.vllm.ai/en/latest/configuration/conserving_memory/ for more details."
+from kvplan.units import format_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +74,14 @@ class Pool:
         """
         for stage in range(self.stages if self.groups else 0):
             if not self.bytes_per_block(stage):
-                why = f"pipeline stage {stage} has no layer with a cache, so its blocks are empty"
-                if is_block_outermost(self.layout):
-                    raise Refused("AssertionError", "", why)
-                raise Refused("ZeroDivisionError", "integer division or modulo by zero", why)
+                outermost = is_block_outermost(self.layout)
+                raise Refused(
+                    "stage-without-cache",
+                    "AssertionError" if outermost else "ZeroDivisionError",
+                    f"pipeline stage {stage} has no layer with a cache, so its blocks are empty; "
+                    "use fewer stages, or set VLLM_PP_LAYER_PARTITION",
+                    stage=stage,
+                )
 
     def request_blocks(self, load: Load, stage: int = 0) -> int:
         """Blocks that one request needs, summed over the groups."""
@@ -111,14 +114,14 @@ class Plan:
     Attributes:
         length: tokens of the longest request, after --max-model-len auto.
         num_blocks: blocks of the pool; None when it would not start.
-        refusal: vLLM's message when it would not start.
+        refusal: why it would not start.
         longest: the longest request that would fit, when asked for.
         capacity, concurrency: as in the log line; None without a pool.
     """
 
     length: int
     num_blocks: int | None
-    refusal: str | None = None
+    refusal: Refusal | None = None
     longest: int | None = None
     capacity: int | None = None
     concurrency: float | None = None
@@ -145,15 +148,19 @@ def plan_pool(
                 length=load.length,
                 num_blocks=None,
                 longest=0,
-                refusal=(
-                    "Cannot auto-fit max_model_len: not enough GPU memory available "
-                    "to serve even a single token. Try increasing `gpu_memory_utilization`."
+                refusal=Refusal(
+                    code="kv-too-small",
+                    exception="ValueError",
+                    message=f"not even one token fits into {_size(max(0, min(usable)))}; raise "
+                    "--gpu-memory-utilization",
+                    figures={"available_bytes": max(0, min(usable)), "longest": 0},
                 ),
             )
         load = replace(load, length=min(load.length, longest))
     for stage, have in enumerate(usable):
-        refusal, longest_fit = _checked(pool, load, stage, have)
+        refusal = _checked(pool, load, stage, have)
         if refusal is not None:
+            longest_fit = refusal.figures["longest"]
             return Plan(length=load.length, num_blocks=None, refusal=refusal, longest=longest_fit)
     blocks = min(have // size for have, size in zip(memory, per_block, strict=True))
     if override is not None:
@@ -174,39 +181,31 @@ def capacity_of(pool: Pool, load: Load, blocks: int) -> tuple[int, float]:
     return blocks // len(pool.groups) * smallest * load.dcp, concurrency
 
 
-def _checked(pool: Pool, load: Load, stage: int, usable: int) -> tuple[str | None, int | None]:
-    """(vLLM's refusal, longest request that fits) of one stage; (None, None) when it fits."""
-    if usable <= 0:
-        return (
-            "No available memory for the cache blocks. "
-            "Try increasing `gpu_memory_utilization` when initializing the engine "
-            "(this flag also controls CPU memory reservation on the CPU "
-            f"backend, despite its name). {_SEE}",
-            0,
-        )
+def _checked(pool: Pool, load: Load, stage: int, usable: int) -> Refusal | None:
+    """Why one stage cannot serve a request of the load's length; None when it can."""
     needed = pool.charged_bytes(load, stage)
+    if usable <= 0:
+        return Refusal(
+            code="no-memory",
+            exception="ValueError",
+            message="no memory is left for the cache; raise --gpu-memory-utilization",
+            figures={"needed_bytes": needed, "available_bytes": usable, "longest": 0},
+        )
     if needed <= usable:
-        return None, None
+        return None
     longest = longest_request(pool, load, stage, usable)
-    estimate = (
-        f"Based on the available memory, the estimated maximum model length is {longest}. "
-        if longest > 0
-        else ""
-    )
-    return (
-        f"To serve at least one request with the model's max seq len "
-        f"({load.length}), ({_gib(needed)} GiB KV "
-        f"cache is needed, which is larger than the available KV cache "
-        f"memory ({_gib(usable)} GiB). {estimate}"
-        f"Try increasing `gpu_memory_utilization` (which also controls "
-        f"CPU memory on the CPU backend) or decreasing `max_model_len` "
-        f"when initializing the engine. {_SEE}",
-        longest,
+    lower = f"lower --max-model-len to {longest} or " if longest > 0 else ""
+    return Refusal(
+        code="kv-too-small",
+        exception="ValueError",
+        message=f"a request of {load.length:,} tokens needs {_size(needed)} of cache on a rank and "
+        f"{_size(usable)} are there; {lower}raise --gpu-memory-utilization",
+        figures={"needed_bytes": needed, "available_bytes": usable, "longest": longest},
     )
 
 
-def _gib(count: int) -> str:
-    return f"{round(count / (1 << 30), 2)}"
+def _size(count: int) -> str:
+    return f"{format_bytes(count)} ({count:,} bytes)"
 
 
 def longest_request(pool: Pool, load: Load, stage: int, usable: int) -> int:

@@ -15,12 +15,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from kvplan.engines.kit.refusal import Refused
 from kvplan.engines.vllm.facts.versions import Rules
 from kvplan.engines.vllm.layers import specs
 from kvplan.engines.vllm.layers.runs import Run
 from kvplan.engines.vllm.layers.specs import CacheSpec, Load, ceil_div
 from kvplan.engines.vllm.pool.pages import CannotUnify, unify
-from kvplan.engines.vllm.refusal import Refused
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,16 +122,24 @@ def _like_full(runs: list[Run]) -> list[Run]:
         size = full_sizes.pop() if len(full_sizes) == 1 else None
         runs = merge_equal(_promoted(run, size) for run in runs)
     if not (is_uniform(runs) or _one_type(runs)):
-        raise Refused("ValueError", "Failed to promote local KV cache specs to one unified type.")
+        kinds = list(dict.fromkeys(run.spec.kind for run in runs))
+        raise Refused(
+            "mixed-local-layers",
+            "ValueError",
+            "without the hybrid cache manager every layer must be stored alike, and these cannot "
+            f"be: {', '.join(kinds)}; leave out --disable-hybrid-kv-cache-manager",
+            kinds=kinds,
+        )
     return runs
 
 
 def _promoted(run: Run, size: int | None) -> Run:
     if run.spec.kind == specs.SLIDING_LATENT:
         raise Refused(
+            "latent-window-as-full",
             "TypeError",
-            "MLAAttentionSpec.__init__() got an unexpected keyword argument 'bounded_replay'",
-            "vllm cannot store DeepSeek V4's windows like full attention",
+            "vllm cannot store windows over latents like full attention; leave out "
+            "--disable-hybrid-kv-cache-manager",
         )
     if run.spec.kind in (specs.SLIDING, specs.CHUNKED):
         return Run(run.spec.as_full(size or run.spec.block_size), run.counts)
@@ -166,10 +174,13 @@ def _without_windows(runs: list[Run]) -> list[Group]:
             promoted = []
         if promoted and _one_type(promoted):
             return [Group(tuple(promoted), mixed=True)]
+    pages = sorted({run.spec.page for run in runs})
     raise Refused(
+        "page-sizes-differ",
         "NotImplementedError",
-        "page size is not divisible by the maximum page size and cannot be padded. "
-        "Padding is only supported for non-MLA attention layers.",
+        "a latent's page neither divides the largest page nor can be padded: "
+        f"{', '.join(f'{page:,}' for page in pages)} bytes",
+        page_bytes=pages,
     )
 
 

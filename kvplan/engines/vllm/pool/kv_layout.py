@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from kvplan.engines.kit.refusal import Refused
 from kvplan.engines.vllm.layers.runs import Run
 from kvplan.engines.vllm.layers.slots import Slot
 from kvplan.engines.vllm.pool.groups import Group
-from kvplan.engines.vllm.refusal import Refused
 
 # In vLLM's own order, which breaks ties.
 LAYOUTS = ("LBHNC", "LBNHC", "LHBNC", "BLHNC", "BLNHC", "BHLNC")
@@ -43,23 +43,28 @@ def resolve(slots: Sequence[Slot], runs: Sequence[Run], requested: str | None) -
         candidates = [layout for layout in candidates if is_block_compact(layout)]
         if not candidates:
             raise Refused(
+                "layout-unsupported",
                 "ValueError",
-                "Specs with mixed HNC shapes need a block-compact layout, but "
-                "none is in every supported set.",
+                "layers of unequal pages need a layout with whole pages in one piece, and no such "
+                "layout suits every attention backend here",
             )
     if requested is None:
         return candidates[0]
     layout = _OLD_NAMES.get(requested, requested)
     if layout not in LAYOUTS:
         raise Refused(
+            "layout-unknown",
             "ValueError",
-            f"Unknown KV cache layout {requested!r}. Valid layouts: {list(LAYOUTS)}",
+            f"VLLM_KV_CACHE_LAYOUT={requested} is not a layout; there are {', '.join(LAYOUTS)}",
+            layouts=list(LAYOUTS),
         )
     if layout not in candidates:
         raise Refused(
+            "layout-unsupported",
             "ValueError",
-            f"VLLM_KV_CACHE_LAYOUT={requested} does not satisfy every "
-            f"supported set; valid layouts: {candidates}.",
+            f"VLLM_KV_CACHE_LAYOUT={requested} does not suit every attention backend here; these "
+            f"do: {', '.join(candidates)}",
+            layouts=candidates,
         )
     return layout
 
@@ -81,7 +86,12 @@ def _supported(slots: Sequence[Slot]) -> list[str]:
     )
     if not found:
         listed = [list(layouts) for layouts in lists]
-        raise Refused("ValueError", f"No KV cache layout satisfies every supported set: {listed}.")
+        raise Refused(
+            "layout-unsupported",
+            "ValueError",
+            f"no layout suits all attention backends: {'; '.join(', '.join(x) for x in listed)}",
+            layouts=listed,
+        )
     return found
 
 
@@ -96,9 +106,10 @@ def check_expressible(layout: str, groups: Sequence[Group]) -> None:
         return
     if not is_block_compact(layout) or (len(groups) > 1 and layout[0] == "L"):
         raise Refused(
+            "layout-unsupported",
             "ValueError",
-            f"KV cache layout {layout} cannot express this model's "
-            f"mixed page sizes ({pages}); a backend should "
-            "declare block-outermost supported layouts (e.g. BLHNC), or "
-            "set VLLM_KV_CACHE_LAYOUT=BLHNC.",
+            f"layout {layout} cannot hold pages of {', '.join(f'{page:,}' for page in pages)} "
+            "bytes side by side; set VLLM_KV_CACHE_LAYOUT=BLHNC",
+            layout=layout,
+            page_bytes=pages,
         )

@@ -8,11 +8,11 @@ Source: vllm 0.33.0, v1/core/kv_cache_planning.py unify_kv_cache_spec_page_size.
 
 from __future__ import annotations
 
+from kvplan.engines.kit.refusal import Refused
 from kvplan.engines.vllm.facts.versions import Rules
 from kvplan.engines.vllm.layers import specs
 from kvplan.engines.vllm.layers.runs import Run
 from kvplan.engines.vllm.layers.specs import CacheSpec
-from kvplan.engines.vllm.refusal import Refused
 
 
 class CannotUnify(Exception):
@@ -31,9 +31,11 @@ def unify(runs: list[Run], rules: Rules) -> list[Run]:
         return runs
     if not rules.unifies_pages:
         raise Refused(
+            "page-sizes-differ",
             "NotImplementedError",
-            "The page size of the layer is not divisible by the maximum page size. "
-            "Cannot unify by adjusting block_size.",
+            f"vllm {rules.version} cannot bring the layers' pages to one size: "
+            f"{', '.join(f'{page:,}' for page in sorted(pages))} bytes",
+            page_bytes=sorted(pages),
         )
     largest = max(pages)
     return [Run(_fitted(run.spec, largest, rules), run.counts) for run in runs]
