@@ -90,6 +90,7 @@ def _verify(values: Values, *, rank: int) -> int:
         device=values["device"],
         limits=_limits(values),
         decode=values["decode"],
+        quick=values["quick"],
         specs=specs,
         progress=byte_progress,
         steps=step_progress,
@@ -110,7 +111,7 @@ def _running(values: Values, request: Request) -> int:
     from kvplan.report.write import emit
     from kvplan.running.verify import verify_running
 
-    for name in ("decode", "fraction", "max_bytes", "margin", "allow_oom"):
+    for name in ("decode", "quick", "fraction", "max_bytes", "margin", "allow_oom"):
         if values[name]:
             spelled = name.replace("_", "-")
             raise UsageError(f"--{spelled} is about allocating, and a running engine is only read")
@@ -168,6 +169,7 @@ COMMAND = Command(
         Option("allow_oom", "try even what will not fit (not on cpu); out of memory is a result"),
         Option("engine_log", "hold a running engine's log against the rules instead", "FILE|-"),
         Option("metrics", "the same from its metrics; a URL is fetched once", "URL|FILE"),
+        Option("quick", "one layer of each kind instead of the whole model"),
         Option("decode", "prove that the layout works as a cache"),
         SPECS,
         NETWORK,

@@ -12,6 +12,8 @@ from typing import NamedTuple
 
 _SMAPS = "/proc/self/smaps"
 _ROLLUP = "/proc/self/smaps_rollup"
+_STATUS = "/proc/self/status"
+_CLEAR_REFS = "/proc/self/clear_refs"
 _HEADER = re.compile(r"^([0-9a-f]+)-([0-9a-f]+) ")
 _KB = 1024  # smaps writes kB for 1024 bytes
 
@@ -71,6 +73,30 @@ def process_anonymous() -> int | None:
         if line.startswith(("Anonymous:", "Swap:"))
     ]
     return sum(found) if found else None
+
+
+class Peak:
+    """The highest resident memory of the process from now on, above what it holds now."""
+
+    def __init__(self) -> None:
+        self._before: int | None = None
+        try:
+            with open(_CLEAR_REFS, "w", encoding="ascii") as file:
+                file.write("5")  # sets the highest figure back to the present one
+        except OSError:
+            return
+        self._before = self._highest()
+
+    def growth(self) -> int | None:
+        """Bytes above the start; None where the system does not say."""
+        now = self._highest()
+        return None if now is None or self._before is None else now - self._before
+
+    def _highest(self) -> int | None:
+        lines = (_read(_STATUS) or "").splitlines()
+        return next(
+            (int(line.split()[1]) * _KB for line in lines if line.startswith("VmHWM:")), None
+        )
 
 
 def _joined(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:

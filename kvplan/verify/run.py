@@ -24,6 +24,8 @@ from kvplan.plan.size import SizeResult, size
 from kvplan.units import format_bytes, format_tokens
 from kvplan.verify.devices import find_device
 from kvplan.verify.devices.device import Advance, Device
+from kvplan.verify.laid_out import layout_checks
+from kvplan.verify.quick import one_of_each
 from kvplan.verify.safety import require_room
 from kvplan.verify.scale import scaled
 from kvplan.verify.torch_module import need_torch
@@ -70,6 +72,7 @@ def verify(
     device: str = "auto",
     limits: Limits | None = None,
     decode: bool = False,
+    quick: bool = False,
     specs: Sequence[str] | None = None,
     progress: OpenProgress = _silent,
     steps: OpenSteps = _silent_steps,
@@ -83,6 +86,7 @@ def verify(
         device: `cpu`, `cuda`, `cuda:1`, `xpu`, `mps`, or `auto` for the first that torch sees.
         limits: how much may be allocated.
         decode: also prove that the layout works as a cache.
+        quick: one layer of each kind instead of the whole model.
         specs: folders of the user's own specs.
         progress: opens a progress bar of the allocation.
         steps: opens a line that says what the proof does.
@@ -92,6 +96,10 @@ def verify(
         UsageError: the engine refuses the request, the device is not there or has no room.
     """
     limits = limits or Limits()
+    notes = []
+    if quick:
+        model, note = one_of_each(model, request.pp)
+        notes.append(note)
     planned = _planned(model, request, engine, specs)
     layout = _layout(planned, engine)
     world = world_of(os.environ)
@@ -103,7 +111,6 @@ def verify(
         )
     found = find_device(torch, device, world.local_rank if world else None)
     smaller = _smaller(planned, engine, found, layout, limits)
-    notes = []
     if smaller is not None:
         full = layout.bytes
         planned = _planned(model, smaller, engine, specs)
@@ -124,7 +131,7 @@ def verify(
         size=planned,
         layout=layout,
         device=reports[0].device if reports else found.facts(),
-        checks=(*over_ranks(reports), *checks),
+        checks=(*layout_checks(planned, layout, reports), *over_ranks(reports), *checks),
         ranks=tuple(reports),
         notes=(*notes, *dict.fromkeys(note for report in reports for note in report.notes)),
     )

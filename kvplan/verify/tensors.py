@@ -46,12 +46,17 @@ def real_bytes(torch: Any, tensor: Tensor) -> int:
     return prod(tensor.shape) * int(element_type(torch, tensor).itemsize)
 
 
+def held_bytes(tensor: Any) -> int:
+    """Bytes that a real tensor holds: its own, or more where its storage is larger than it is."""
+    return max(int(tensor.nbytes), int(tensor.untyped_storage().nbytes()))
+
+
 def tensor_bytes_check(tensors: Sequence[Tensor], sizes: Sequence[int]) -> Check:
     """The sum of the tensors' bytes, where each single tensor must agree too.
 
     Args:
         tensors: what the layout names.
-        sizes: bytes of the real tensors, as many as could be allocated.
+        sizes: `held_bytes` of the real tensors, as many as could be allocated.
     """
     predicted = sum(tensor.bytes for tensor in tensors)
     why = f"{format_count(len(tensors), 'tensor')}, each with the bytes of its shape and type"

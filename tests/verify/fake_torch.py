@@ -35,6 +35,9 @@ class FakeTensor:
         self._free = free
         self._touched = touched
 
+    def untyped_storage(self) -> Any:
+        return SimpleNamespace(nbytes=lambda: self.nbytes)
+
     def view(self, *_: Any) -> FakeTensor:
         return self
 

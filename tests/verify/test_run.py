@@ -101,6 +101,27 @@ def test_a_cache_within_its_limits_is_whole() -> None:
     assert found.notes == ()
 
 
+def test_quick_takes_one_layer_of_each_kind() -> None:
+    """Gemma 3n E4B: of its 35 layers a sliding, a full, one that shares each, and those they read.
+
+    With 4,096 tokens a full layer keeps 4,096 x 2 x 2 heads x 256 x 2 B = 8 MiB, a window of 512
+    tokens 1 MiB; two of each lie before the layers that share.
+    """
+    found = verify(load_model("gemma-3n-e4b"), request=Request(ctx=4096), device="cpu", quick=True)
+
+    assert found.ok
+    assert found.notes == ("quick: 6 of 35 layers, at least one of each kind",)
+    assert checks(found)["layout_bytes"].measured == 2 * (8 << 20) + 2 * (1 << 20)
+
+
+def test_quick_keeps_a_layer_per_stage() -> None:
+    """A pipeline of 4 stages has 4 layers at least."""
+    asked = Request(ctx=100, pp=4)
+    found = verify(load_model("llama3-8b"), request=asked, device="cpu", quick=True)
+
+    assert [report.rank for report in found.ranks] == [0, 1, 2, 3]
+
+
 def test_no_cache_is_that_small() -> None:
     """The recurrent states alone take more."""
     with pytest.raises(UsageError, match="no cache of this layout is that small"):

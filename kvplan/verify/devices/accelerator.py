@@ -15,6 +15,7 @@ from kvplan.engines.layout import Tensor
 from kvplan.verify.devices.device import Advance, Measurement, Room
 from kvplan.verify.tensors import (
     check_element_types,
+    held_bytes,
     make,
     out_of_memory_check,
     tensor_bytes_check,
@@ -89,7 +90,7 @@ class AcceleratorDevice:
             failure = str(error).splitlines()[0]
         finally:
             during = self._counters()
-            sizes = [int(tensor.nbytes) for tensor in held]
+            sizes = [held_bytes(tensor) for tensor in held]
             held.clear()
             self._module.empty_cache()
         after = self._counters()

@@ -20,10 +20,11 @@ from kvplan.checks import Check, compare, undecided
 from kvplan.engines.layout import Tensor
 from kvplan.verify.devices.device import Advance, Measurement, Room
 from kvplan.verify.host_memory import host_room
-from kvplan.verify.resident import held_in, process_anonymous
+from kvplan.verify.resident import Peak, held_in, process_anonymous
 from kvplan.verify.tensors import (
     check_element_types,
     element_type,
+    held_bytes,
     out_of_memory_check,
     real_bytes,
     tensor_bytes_check,
@@ -73,18 +74,20 @@ class CpuDevice:
         before = process_anonymous()
         held: list[_Mapped] = []
         failure = None
-        resident = grown = None
+        resident = grown = highest = None
         sizes: list[int] = []
+        peak = Peak()
         try:
             for tensor in tensors:
                 held.append(_Mapped(self._torch, tensor))
                 held[-1].touch(advance)
+            highest = peak.growth()
             resident = held_in([mapped.addresses for mapped in held if mapped.size])
             grown = _growth(before)
         except (MemoryError, OSError) as error:
             failure = str(error)
         finally:
-            sizes = [mapped.size for mapped in held]
+            sizes = [mapped.held for mapped in held]
             while held:
                 held.pop().close()
         checks = [tensor_bytes_check(tensors, sizes)]
@@ -92,6 +95,7 @@ class CpuDevice:
             checks.append(out_of_memory_check(len(sizes), len(tensors), failure))
         else:
             checks += _resident_checks(tensors, resident, grown)
+            checks.append(_peak(tensors, highest))
         checks.append(_left(_growth(before)))
         return Measurement(tuple(checks))
 
@@ -120,6 +124,11 @@ class _Mapped:
     def size(self) -> int:
         """Bytes of the tensor."""
         return int(self._tensor.nbytes)
+
+    @property
+    def held(self) -> int:
+        """Bytes that the tensor holds: those of its whole mapping, which must be its own."""
+        return held_bytes(self._tensor) if self._map is not None else 0
 
     @property
     def addresses(self) -> tuple[int, int]:
@@ -186,6 +195,16 @@ def _resident_checks(
         tolerance=_OWN_OBJECTS,
     )
     return [own, whole]
+
+
+def _peak(tensors: Sequence[Tensor], highest: int | None) -> Check:
+    pages = sum(-(-tensor.bytes // PAGE) for tensor in tensors)
+    why = "highest growth of the whole process on the way (VmHWM): nothing temporary was needed"
+    if highest is None:
+        return undecided("peak_bytes", f"{why}: not reported here", predicted=pages * PAGE)
+    over = max(highest - pages * PAGE, 0)  # less is what the process gave back of its own
+    check = compare("peak_bytes", pages * PAGE, pages * PAGE + over, why, tolerance=_OWN_OBJECTS)
+    return check
 
 
 def _left(growth: int | None) -> Check:

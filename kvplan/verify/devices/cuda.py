@@ -24,6 +24,7 @@ from kvplan.verify.devices.forecast import Forecast, check_options, forecast, un
 from kvplan.verify.nvml import read_nvml
 from kvplan.verify.tensors import (
     check_element_types,
+    held_bytes,
     make,
     out_of_memory_check,
     tensor_bytes_check,
@@ -105,7 +106,7 @@ class CudaDevice:
         finally:
             during = read_state(torch, self._index)
             nvml = self._nvml()
-            sizes = [int(tensor.nbytes) for tensor in held]
+            sizes = [held_bytes(tensor) for tensor in held]
             held.clear()
             torch.cuda.empty_cache()
         after = read_state(torch, self._index)
