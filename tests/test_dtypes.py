@@ -87,6 +87,8 @@ def test_blocks_run_along_the_whole_row():
 def test_a_last_block_that_is_not_full_still_takes_its_place():
     """One head of 80 is 2.5 blocks of 32: 3 x 34 bytes. One int4 element takes a byte."""
     assert DTYPES["q8_0"].vectors_bytes(1, 80) == 102
+    # 3 heads of 65 are 195 elements side by side: 98 bytes, not 3 x 33.
+    assert DTYPES["int4"].vectors_bytes(3, 65) == 98
     assert DTYPES["int4"].vectors_bytes(1, 1) == 1
 
 

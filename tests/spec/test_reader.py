@@ -421,6 +421,12 @@ WRONG = [
         None,
     ),
     (
+        KINDS + "  tied: {kind: shared, reads: 1}\nlayers: [own, tied]\n",
+        "5:31",
+        "layer 1 reads 1, but no earlier layer is that",
+        None,
+    ),
+    (
         KINDS + "  tied: {kind: shared, reads: rest}\nlayers: [own, rest, tied]\n",
         "5:31",
         "layer 2 reads layer 1, which keeps nothing",
