@@ -92,9 +92,7 @@ def load_model(
             raise _with_more_hints(error, model) from None
         entry = loosely
     spec = entry.spec()
-    return LoadedModel(
-        spec, entry.document.name, hf_id=_asked_id(spec, model), asked=_asked(spec, model)
-    )
+    return LoadedModel(spec, entry.file, hf_id=_asked_id(spec, model), asked=_asked(spec, model))
 
 
 def import_model(path: str, *, allow_network: bool = False) -> tuple[Imported, str]:
@@ -207,9 +205,10 @@ def _from_path(path: str) -> LoadedModel:
 
     if os.path.isdir(path) or path.lower().endswith((".json", ".gguf")) or is_gguf(path):
         return _loaded(*_import_path(path))
-    from kvplan.spec.source import read_bytes
+    from kvplan.documents.files import read_bytes
+    from kvplan.documents.policy import SPEC
 
-    return _from_text(read_bytes(path), path)
+    return _from_text(read_bytes(path, SPEC), path)
 
 
 def _import_path(path: str, name: str | None = None) -> tuple[Imported, str]:
@@ -228,23 +227,26 @@ def _import_path(path: str, name: str | None = None) -> tuple[Imported, str]:
 
 
 def _from_text(data: bytes, name: str) -> LoadedModel:
+    from kvplan.documents.files import decode
+    from kvplan.documents.from_yaml import read_yaml
+    from kvplan.documents.policy import SPEC
     from kvplan.spec.braces import is_spec
     from kvplan.spec.reader import read_spec
-    from kvplan.spec.source import decode, parse_yaml
 
     if not data.strip():
         raise InputError("is empty", where=name)
-    text = decode(data, name)
+    text = decode(data, name, SPEC)
     if name.lower().endswith(_YAML_ENDINGS) or is_spec(text):
-        return LoadedModel(read_spec(parse_yaml(text, name)), name)
+        return LoadedModel(read_spec(read_yaml(text, name)), name)
     return _loaded(_imported_text(data, name), name)
 
 
 def _imported_text(data: bytes, name: str) -> Imported:
+    from kvplan.documents.files import decode
+    from kvplan.documents.policy import CONFIG
     from kvplan.importers.config import import_config_text
-    from kvplan.spec.source import decode
 
-    return import_config_text(decode(data, name), name)
+    return import_config_text(decode(data, name, CONFIG), name)
 
 
 def _loaded(found: Imported, origin: str) -> LoadedModel:

@@ -13,13 +13,14 @@ PACKAGE = Path(__file__).resolve().parent.parent / "kvplan"
 # A room may import its own and lower ranks, at the top of a module or inside a function.
 RANKS = {
     "record": 0, "errors": 0, "printable": 0, "notice": 0, "units": 0, "search": 0, "dtypes": 0,
-    "checks": 1, "spec": 1,
-    "engines": 2, "importers": 2,
-    "load": 3, "allocator": 3,
-    "plan": 4,
-    "running": 5, "verify": 5,
-    "report": 6,
-    "cli": 7,
+    "checks": 1, "documents": 1,
+    "spec": 2,
+    "engines": 3, "importers": 3,
+    "load": 4, "allocator": 4,
+    "plan": 5,
+    "running": 6, "verify": 6,
+    "report": 7,
+    "cli": 8,
 }  # fmt: skip
 # The one arrow back: a draft model that --speculative-config names is loaded like any other.
 EXCEPTIONS = {("engines/vllm/engine.py", "load")}

@@ -100,7 +100,7 @@ def test_every_warning_is_documented() -> None:
                 }
             if isinstance(node, ast.Call) and node.args:
                 called = getattr(node.func, "id", getattr(node.func, "attr", ""))
-                if called in ("Notice", "Warning_", "warn"):
+                if called in ("Notice", "warn"):
                     calls.append(node)
     for call in calls:
         first = call.args[0]

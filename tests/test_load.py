@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
+from kvplan.documents.from_yaml import read_yaml
 from kvplan.errors import ImportRefused, InputError, SpecError, UnknownModelError
 from kvplan.load import STDIN, import_model, load_model
 from kvplan.spec.reader import read_spec
-from kvplan.spec.source import parse_yaml
 from kvplan.spec.writer import write_spec
 from tests.importers.config_cases import llama
 from tests.importers.gguf_writer import F16, write_gguf
@@ -356,7 +356,7 @@ def test_cached_id(hub: Path) -> None:
     imported, place = import_model("Someone/My-Model")
     assert (imported.spec, place) == (found.spec, str(folder))
     text = write_spec(imported.spec, comments=imported.comments())
-    assert read_spec(parse_yaml(text, "spec.yaml")) == imported.spec
+    assert read_spec(read_yaml(text, "spec.yaml")) == imported.spec
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,23 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from kvplan.notice import Notice
 from kvplan.spec.model import ModelSpec
 
-Warning_ = Notice  # the name under which importers call it
+
+class Origin:
+    """Words that are put together when they are printed: finding a place reads the file again."""
+
+    __slots__ = ("_say",)
+
+    def __init__(self, say: Callable[[], str]) -> None:
+        self._say = say
+
+    def __str__(self) -> str:
+        return self._say()
 
 
 def _without(origin: str, place: str) -> str:
@@ -29,12 +40,17 @@ class Fact(NamedTuple):
         field: where it stands in a spec, as the writer's comments name it (`max_context`, `layers`,
             `kinds.sliding`), or the foreign format's own name of it (`num_kv_heads`).
         value: what it is, None where the spec's line says it all.
-        origin: the key it was read from, a class default, or a rule of an engine's code.
+        said: its origin, or what puts it into words.
     """
 
     field: str
     value: Any
-    origin: str
+    said: Origin | str
+
+    @property
+    def origin(self) -> str:
+        """The key it was read from, a class default, or a rule of an engine's code."""
+        return str(self.said)
 
 
 class Imported(NamedTuple):

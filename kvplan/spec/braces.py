@@ -7,8 +7,13 @@ double quotes is no JSON, hence no config.
 
 from __future__ import annotations
 
-from kvplan.errors import SpecError
-from kvplan.spec.source import parse_yaml
+from collections.abc import Callable
+from typing import Any
+
+from kvplan.documents.document import Document
+from kvplan.documents.from_json import read_json
+from kvplan.documents.from_yaml import read_yaml
+from kvplan.errors import InputError
 
 
 def is_spec(text: str) -> bool:
@@ -18,8 +23,13 @@ def is_spec(text: str) -> bool:
         return True
     if '"layers"' not in text:  # spares a config the reading
         return False
-    try:
-        data = parse_yaml(text, "").data
-    except SpecError:
-        return False
+    data = _read(read_json, text) or _read(read_yaml, text)
     return isinstance(data, dict) and "layers" in data and ("attention" in data or "kinds" in data)
+
+
+def _read(read: Callable[[str, str], Document], text: str) -> Any:
+    """The data of a text, None if it cannot be read."""
+    try:
+        return read(text, "").data
+    except InputError:
+        return None

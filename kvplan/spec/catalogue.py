@@ -10,11 +10,11 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from kvplan.documents.document import Document
 from kvplan.errors import SpecError, UnknownModelError
 from kvplan.spec.index import SpecFolder, builtin_folder
 from kvplan.spec.model import ModelSpec
 from kvplan.spec.reader import read_spec
-from kvplan.spec.source import Document
 
 ENVIRONMENT = "KVPLAN_SPECS"
 
@@ -25,10 +25,15 @@ class Entry(NamedTuple):
     document: Document
 
     @property
+    def file(self) -> str:
+        """The spec's file."""
+        return self.document.name or ""
+
+    @property
     def name(self) -> str:
         """The spec's own short name (the file's name when the spec has none yet)."""
         value = self._get("name")
-        return value if isinstance(value, str) else os.path.basename(self.document.name)
+        return value if isinstance(value, str) else os.path.basename(self.file)
 
     def names(self) -> tuple[str, ...]:
         """Every full name, as written: name, aliases, Hugging Face ids."""
@@ -111,12 +116,12 @@ class Catalogue:
         entries = _matches((Entry(document) for document in documents), query)
         # What matched in an unchecked index must still match in the file itself.
         entries = _matches(
-            (Entry(folder.document(os.path.basename(e.document.name))) for e in entries), query
+            (Entry(folder.document(os.path.basename(e.file))) for e in entries), query
         )
         if len(entries) > 1:
             names = sorted(entry.name for entry in entries)
             if len(set(names)) < len(names):  # only their files tell them apart
-                names = sorted(entry.document.name for entry in entries)
+                names = sorted(entry.file for entry in entries)
             raise UnknownModelError(
                 f"{query!r} is the name of {len(names)} models",
                 candidates=names,

@@ -15,8 +15,11 @@ from functools import cache
 from typing import Any
 from zlib import crc32
 
+from kvplan.documents.document import Document
+from kvplan.documents.files import decode, read_bytes
+from kvplan.documents.from_yaml import read_yaml
+from kvplan.documents.policy import SPEC
 from kvplan.errors import SpecError
-from kvplan.spec.source import MAX_BYTES, Document, decode, parse_yaml, read_bytes
 
 INDEX_NAME = "index.json"
 _SUFFIXES = (".yaml", ".yml")
@@ -54,7 +57,7 @@ class SpecFolder:
         for name in sorted(self._lines.keys() - changed.keys() if changed else self._lines):
             line = self._lines[name]
             if not simple or holding in line.lower():
-                yield Document(json.loads(line)["doc"], self._full(name), {})
+                yield Document(data=json.loads(line)["doc"], name=self._full(name))
         for name in sorted(name for name, exists in changed.items() if exists):
             yield self.document(name)
 
@@ -69,8 +72,8 @@ class SpecFolder:
         if name in self._lines:
             known = json.loads(self._lines[name])
             if known["crc32"] == crc32(data):
-                return Document(known["doc"], full, {})
-        return parse_yaml(decode(data, full), full)
+                return Document(data=known["doc"], name=full)
+        return _parsed(data, full)
 
     def compile(self) -> str:
         """The text of a fresh index: a JSON object, one line per file.
@@ -83,7 +86,7 @@ class SpecFolder:
         lines = []
         for name in sorted(self._stats()):
             data, full = self._read(name), self._full(name)
-            document = parse_yaml(decode(data, full), full)
+            document = _parsed(data, full)
             read_spec(document)  # places are not compiled, so neither is what would need them
             entry = {"size": len(data), "crc32": crc32(data), "doc": document.data}
             lines.append(f"{json.dumps(name)}: {json.dumps(entry)}")
@@ -118,7 +121,7 @@ class SpecFolder:
         if known is None or known[0] != modified:
             try:
                 with open(self._full(name), "rb", buffering=0) as file:
-                    checksum = crc32(file.read(MAX_BYTES))
+                    checksum = crc32(file.read(SPEC.max_bytes))
             except OSError:
                 return False  # whoever reads it says why it cannot be read
             same = f'"crc32": {checksum},' in self._lines[name][:60]
@@ -145,7 +148,7 @@ class SpecFolder:
         if self._loader is not None:
             data: bytes = self._loader.get_data(self._full(name))
             return data
-        return read_bytes(self._full(name))
+        return read_bytes(self._full(name), SPEC)
 
     def _read_index(self) -> dict[str, str]:
         """File name -> the JSON text of its entry; {} without an index that can be read."""
@@ -164,6 +167,10 @@ class SpecFolder:
             if colon and entry.startswith('{"size"') and entry.endswith("}"):
                 found[name.removeprefix('"')] = entry
         return found
+
+
+def _parsed(data: bytes, name: str) -> Document:
+    return read_yaml(decode(data, name, SPEC), name)
 
 
 @cache

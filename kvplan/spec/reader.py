@@ -21,9 +21,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from kvplan.documents.document import Document, Path
 from kvplan.errors import SpecError
 from kvplan.spec.model import MAX_LAYERS, ModelSpec, Rope
-from kvplan.spec.source import Document, Path_
 from kvplan.spec.states import FieldError, State
 from kvplan.spec.vocabulary import (
     KIND_NAMES,
@@ -52,8 +52,10 @@ class _Reader:
     def __init__(self, document: Document) -> None:
         self.document = document
 
-    def error(self, path: Path_, message: str, hint: str | None = None) -> SpecError:
-        return SpecError(message, where=self.document.locate(path), hint=hint)
+    def error(
+        self, path: Path, message: str, hint: str | None = None, *, key: bool = False
+    ) -> SpecError:
+        return SpecError(message, where=self.document.locate(path, key=key), hint=hint)
 
     def model(self) -> ModelSpec:
         data = self.mapping(self.document.data, ())
@@ -90,12 +92,13 @@ class _Reader:
         for name in spec.kinds:
             if name not in used:
                 raise self.error(
-                    ("kinds", name, "?"),
+                    ("kinds", name),
                     f"no layer is of kind {name!r}",
                     "list it under layers, or take it out",
+                    key=True,
                 )
 
-    def field_path(self, name: str) -> Path_:
+    def field_path(self, name: str) -> Path:
         """The path of a field of the model, `max_context` or `kinds.KIND.FIELD`."""
         top, _, rest = name.partition(".")
         if not rest:
@@ -122,7 +125,7 @@ class _Reader:
         kinds = self.mapping(data["kinds"], ("kinds",))
         return {name: self.states(value, ("kinds", name)) for name, value in kinds.items()}
 
-    def states(self, data: Any, path: Path_, default: str | None = None) -> tuple[State, ...]:
+    def states(self, data: Any, path: Path, default: str | None = None) -> tuple[State, ...]:
         if isinstance(data, list):
             if not data:
                 raise self.error(
@@ -137,7 +140,7 @@ class _Reader:
         state = self.state(data, path, default)
         return () if state is None else (state,)
 
-    def state(self, data: Any, path: Path_, default: str | None) -> State | None:
+    def state(self, data: Any, path: Path, default: str | None) -> State | None:
         values = dict(self.mapping(data, path))
         kind = values.pop("kind", default)
         if kind is None:
@@ -160,7 +163,7 @@ class _Reader:
         except FieldError as error:
             raise self.error((*path, error.field), error.message, error.hint) from None
 
-    def layers(self, data: Any, path: Path_, kinds: Mapping[str, Any]) -> tuple[str, ...]:
+    def layers(self, data: Any, path: Path, kinds: Mapping[str, Any]) -> tuple[str, ...]:
         if isinstance(data, bool) or not isinstance(data, (int, list)):
             raise self.error(path, f"{path[0]} is neither a number nor a list of kinds")
         if isinstance(data, list):
@@ -173,7 +176,7 @@ class _Reader:
             )
         return (*kinds,) * data
 
-    def run(self, data: Any, path: Path_, kinds: Mapping[str, Any], room: int) -> list[str]:
+    def run(self, data: Any, path: Path, kinds: Mapping[str, Any], room: int) -> list[str]:
         """The kind names of a list of entries, a name, or a `repeat`; at most `room` of them."""
         if isinstance(data, str):
             if data not in kinds:
@@ -204,7 +207,7 @@ class _Reader:
         return once * count
 
     def fields(
-        self, data: Mapping[str, Any], vocabulary: Mapping[str, Word], path: Path_
+        self, data: Mapping[str, Any], vocabulary: Mapping[str, Word], path: Path
     ) -> dict[str, Any]:
         self.only(data, vocabulary, path)
         self.required(data, vocabulary.values(), path)
@@ -212,7 +215,7 @@ class _Reader:
             key: self.value(value, vocabulary[key], (*path, key)) for key, value in data.items()
         }
 
-    def value(self, value: Any, word: Word, path: Path_) -> Any:
+    def value(self, value: Any, word: Word, path: Path) -> Any:
         if not _fits(value, word.type):
             from kvplan.spec.hints import wrong_value
 
@@ -222,22 +225,22 @@ class _Reader:
             )
         return tuple(value) if isinstance(value, list) else value
 
-    def mapping(self, data: Any, path: Path_) -> dict[str, Any]:
+    def mapping(self, data: Any, path: Path) -> dict[str, Any]:
         if not isinstance(data, dict):
             shown = "a list" if isinstance(data, list) else repr(data)
             raise self.error(path, f"expected a mapping, found {shown}")
         return data
 
-    def only(self, data: Mapping[str, Any], allowed: Iterable[str], path: Path_) -> None:
+    def only(self, data: Mapping[str, Any], allowed: Iterable[str], path: Path) -> None:
         allowed = tuple(allowed)
         for key in data:
             if key not in allowed:
                 from kvplan.spec.hints import unknown_key
 
                 hint = unknown_key(key, allowed)
-                raise self.error((*path, key, "?"), f"unknown key {key!r}", hint)
+                raise self.error((*path, key), f"unknown key {key!r}", hint, key=True)
 
-    def required(self, data: Mapping[str, Any], vocabulary: Iterable[Word], path: Path_) -> None:
+    def required(self, data: Mapping[str, Any], vocabulary: Iterable[Word], path: Path) -> None:
         for word in vocabulary:
             if word.required and word.name not in data:
                 raise self.error(

@@ -16,13 +16,13 @@ from typing import Any
 
 import pytest
 
+from kvplan.documents.from_yaml import read_yaml
 from kvplan.errors import ImportRefused
 from kvplan.importers.config import import_config
 from kvplan.spec.labels import attention_label
 from kvplan.spec.model import ModelSpec
 from kvplan.spec.reader import read_spec
 from kvplan.spec.recurrent import RecurrentState
-from kvplan.spec.source import parse_yaml
 from kvplan.spec.states import (
     ChunkedAttention,
     CompressedLatent,
@@ -116,7 +116,7 @@ def test_imported_or_refused(name: str) -> None:
     found = import_config(config, name=name.lower())
     assert not found.warnings
     text = write_spec(found.spec, comments=found.comments())
-    assert read_spec(parse_yaml(text, "spec.yaml")) == found.spec
+    assert read_spec(read_yaml(text, "spec.yaml")) == found.spec
 
 
 @pytest.mark.parametrize("path", sorted(CONFIGS.glob("*.json")), ids=lambda path: path.stem)
@@ -124,7 +124,7 @@ def test_files_come_back(path: Path) -> None:
     """Every file's spec, written out with its origins, reads back as the identical model."""
     found = import_config(path)
     text = write_spec(found.spec, comments=found.comments())
-    assert read_spec(parse_yaml(text, "spec.yaml")) == found.spec
+    assert read_spec(read_yaml(text, "spec.yaml")) == found.spec
 
 
 def planned() -> Iterator[tuple[str, dict[str, Any]]]:

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from kvplan.documents.from_yaml import read_yaml
 from kvplan.engines.logical import logical_cache
 from kvplan.engines.request import Request
 from kvplan.errors import ImportRefused, InputError
@@ -32,7 +33,6 @@ from kvplan.spec.recurrent import (
     Rwkv,
     ShortConvolution,
 )
-from kvplan.spec.source import parse_yaml
 from kvplan.spec.states import (
     ChunkedAttention,
     CompressedLatent,
@@ -754,4 +754,4 @@ def test_any_metadata_is_a_valid_model_or_a_refusal(
     spec = imported.spec
     assert bytes_at(spec, 4096) > 0 or imported.warnings
     text = write_spec(spec, comments=imported.comments())
-    assert read_spec(parse_yaml(text, "any.yaml")) == spec
+    assert read_spec(read_yaml(text, "any.yaml")) == spec

@@ -16,6 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from kvplan.documents.from_yaml import read_yaml
 from kvplan.engines.logical import logical_cache
 from kvplan.engines.request import Request
 from kvplan.errors import InputError
@@ -25,7 +26,6 @@ from kvplan.importers.imported import Imported
 from kvplan.spec.model import ModelSpec
 from kvplan.spec.reader import read_spec
 from kvplan.spec.recurrent import RecurrentState
-from kvplan.spec.source import parse_yaml
 from kvplan.spec.states import (
     ChunkedAttention,
     CompressedLatent,
@@ -118,7 +118,7 @@ def test_all_metadata_sets_are_read(imported: dict[str, Imported]) -> None:
     for name, found in imported.items():
         assert "assumed-plain-attention" not in [warning.id for warning in found.warnings]
         text = write_spec(found.spec, comments=found.comments())
-        assert read_spec(parse_yaml(text, name)) == found.spec
+        assert read_spec(read_yaml(text, name)) == found.spec
         model = truth()["models"][name]
         assert len(found.spec.layers) == model["n_layer"]
         assert len(found.spec.draft_layers) == model["n_layer_nextn"]
@@ -269,4 +269,4 @@ def test_real_metadata_with_a_changed_key_is_a_model_or_a_refusal(
 
     assert logical_cache(found.spec, Request(ctx=4096)).bytes or found.warnings
     text = write_spec(found.spec, comments=found.comments())
-    assert read_spec(parse_yaml(text, "changed")) == found.spec
+    assert read_spec(read_yaml(text, "changed")) == found.spec

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from kvplan.documents.from_yaml import read_yaml
 from kvplan.dtypes import find_dtype
 from kvplan.engines.logical import logical_cache
 from kvplan.engines.request import Request
@@ -17,7 +18,6 @@ from kvplan.spec.catalogue import Catalogue
 from kvplan.spec.index import INDEX_NAME, SpecFolder, builtin_folder
 from kvplan.spec.model import ModelSpec
 from kvplan.spec.reader import read_spec
-from kvplan.spec.source import parse_yaml
 from kvplan.spec.writer import write_spec
 
 ROOT = Path(__file__).parents[2]
@@ -27,7 +27,7 @@ FACTS = ROOT / "tests" / "data" / "facts" / "facts.tsv"
 
 
 def _read(path: Path) -> ModelSpec:
-    return read_spec(parse_yaml(path.read_text(encoding="utf-8"), str(path)))
+    return read_spec(read_yaml(path.read_text(encoding="utf-8"), str(path)))
 
 
 @pytest.fixture(scope="module")
@@ -190,7 +190,7 @@ def test_every_spec_can_be_sized(specs: dict[str, ModelSpec]) -> None:
 def test_writing_and_reading_a_spec_gives_the_same_model(specs: dict[str, ModelSpec]) -> None:
     """Nothing in the catalogue is beyond the writer."""
     for spec in specs.values():
-        assert read_spec(parse_yaml(write_spec(spec), spec.name)) == spec
+        assert read_spec(read_yaml(write_spec(spec), spec.name)) == spec
 
 
 def test_unsupported_formats_are_known_and_have_a_reason(specs: dict[str, ModelSpec]) -> None:

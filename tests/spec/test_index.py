@@ -57,7 +57,7 @@ def test_an_index_is_json_with_one_line_per_file(folder):
 
 def test_unchanged_files_are_not_parsed(folder, monkeypatch):
     """That is what the index is for."""
-    monkeypatch.setattr(index_module, "parse_yaml", None)
+    monkeypatch.setattr(index_module, "read_yaml", None)
 
     assert names(folder) == ["one", "three", "two"]
 
@@ -115,7 +115,7 @@ def test_a_removed_file_is_gone(folder):
 def test_a_touched_file_is_still_what_was_compiled(folder, monkeypatch):
     """The same bytes are not parsed again."""
     os.utime(folder / "two.yaml")
-    monkeypatch.setattr(index_module, "parse_yaml", None)
+    monkeypatch.setattr(index_module, "read_yaml", None)
 
     assert layers(folder, "two") == 2
 

@@ -6,14 +6,14 @@ from time import perf_counter
 
 import pytest
 
+from kvplan.documents.from_yaml import read_yaml
 from kvplan.errors import SpecError
 from kvplan.spec.reader import read_spec
-from kvplan.spec.source import parse_yaml
 from kvplan.spec.states import FullAttention, Indexer, LatentAttention, SlidingAttention
 
 
 def read(text: str):
-    return read_spec(parse_yaml(text, "m.yaml"))
+    return read_spec(read_yaml(text, "m.yaml"))
 
 
 def complaint(text: str) -> SpecError:

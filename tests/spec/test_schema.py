@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 
+from kvplan.documents.from_yaml import read_yaml
 from kvplan.spec.reader import read_spec
 from kvplan.spec.schema import spec_schema
-from kvplan.spec.source import parse_yaml
 from kvplan.spec.vocabulary import KIND_NAMES, kind_class
 from kvplan.spec.writer import write_spec
 from tests.strategies import specs
@@ -32,7 +32,7 @@ def test_every_spec_of_the_catalogue_is_valid(validator):
     """All files, with the names of those that are not."""
     wrong = {}
     for path in FILES:
-        data = parse_yaml(path.read_text(encoding="utf-8"), path.name).data
+        data = read_yaml(path.read_text(encoding="utf-8"), path.name).data
         if not validator.is_valid(data):
             wrong[path.name] = next(validator.iter_errors(data)).message
 
@@ -44,7 +44,7 @@ def test_every_spec_of_the_catalogue_is_valid(validator):
 @given(specs())
 def test_every_spec_that_is_written_is_valid(validator, spec):
     """Every kind of state, every layout."""
-    validator.validate(parse_yaml(write_spec(spec), "x.yaml").data)
+    validator.validate(read_yaml(write_spec(spec), "x.yaml").data)
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_every_spec_that_is_written_is_valid(validator, spec):
 )
 def test_valid_specs(validator, data):
     """What the reader takes, the schema takes."""
-    read_spec(parse_yaml(write_json(data), "x.yaml"))
+    read_spec(read_yaml(write_json(data), "x.yaml"))
 
     validator.validate(data)
 
@@ -110,7 +110,7 @@ def test_valid_specs(validator, data):
 def test_invalid_specs(validator, data):
     """What the reader refuses by its words, the schema refuses."""
     with pytest.raises(Exception, match=r"x\.yaml:1"):
-        read_spec(parse_yaml(write_json(data), "x.yaml"))
+        read_spec(read_yaml(write_json(data), "x.yaml"))
 
     assert not validator.is_valid(data)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from hypothesis import example, given
 
+from kvplan.documents.from_yaml import read_yaml
 from kvplan.spec.model import ModelSpec, Rope
 from kvplan.spec.reader import read_spec
-from kvplan.spec.source import parse_yaml
 from kvplan.spec.states import FullAttention, Indexer, LatentAttention, SlidingAttention
 from kvplan.spec.writer import write_spec
 from tests.strategies import specs, texts
@@ -20,7 +20,7 @@ PLAIN = ModelSpec(
 
 
 def read(text: str) -> ModelSpec:
-    return read_spec(parse_yaml(text, "spec.yaml"))
+    return read_spec(read_yaml(text, "spec.yaml"))
 
 
 def test_a_plain_model_takes_three_lines():

@@ -1,6 +1,6 @@
 """`config.json` (Hugging Face) and `params.json` (Mistral) into exact specs, or a precise refusal.
 
-    read      JSON text -> data with places, within bounds
+    read      JSON text -> an object with places, within bounds
     wrappers  which part of it is the text model
     families  the layers, one short function per family; plain for the rest
     common    context, rope, formats
@@ -15,13 +15,14 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+from kvplan.documents.document import Document
 from kvplan.errors import ImportRefused
 from kvplan.importers.config.build import build
 from kvplan.importers.config.mistral import from_params, is_params
-from kvplan.importers.config.read import Source, parse, read_file
-from kvplan.importers.imported import Fact, Imported, Warning_
+from kvplan.importers.config.read import parse, read_file
+from kvplan.importers.imported import Fact, Imported
 
-__all__ = ["Fact", "Imported", "Warning_", "import_config", "import_config_text"]
+__all__ = ["Fact", "Imported", "import_config", "import_config_text"]
 
 CONFIG_NAMES = ("config.json", "params.json")
 QUANT_NAME = "hf_quant_config.json"
@@ -40,7 +41,7 @@ def import_config(
         ImportRefused: the file cannot be read, or a fact of the model cannot be derived from it.
     """
     if isinstance(data_or_path, Mapping):
-        return _import(Source(dict(data_or_path)), name or "model", None)
+        return _import(Document(data=dict(data_or_path)), name or "model", None)
     path = os.fspath(data_or_path)
     if os.path.isdir(path):
         found = (os.path.join(path, file) for file in CONFIG_NAMES)
@@ -60,7 +61,7 @@ def import_config_text(text: str, file_name: str, *, name: str | None = None) ->
     return _import(parse(text, file_name), name or _name(file_name), None)
 
 
-def _import(source: Source, name: str, quant: Mapping[str, Any] | None) -> Imported:
+def _import(source: Document, name: str, quant: Mapping[str, Any] | None) -> Imported:
     if is_params(source.data):
         source = from_params(source)
     return build(source, name, quant)
@@ -70,7 +71,8 @@ def _beside(path: str) -> Mapping[str, Any] | None:
     """The content of the hf_quant_config.json that lies beside a config."""
     folder, file = os.path.split(path)
     quant = os.path.join(folder, QUANT_NAME)
-    return read_file(quant).data if file in CONFIG_NAMES and os.path.isfile(quant) else None
+    # a link that leads nowhere is an error, not an absent file
+    return read_file(quant).data if file in CONFIG_NAMES and os.path.lexists(quant) else None
 
 
 def _name(path: str) -> str:

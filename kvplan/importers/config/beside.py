@@ -12,11 +12,11 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from kvplan.documents.document import Path
 from kvplan.importers.config import hints
 from kvplan.importers.config.aliases import ALIASES, TEXT_KEYS
 from kvplan.importers.config.facts import Facts
 from kvplan.importers.config.wrappers import TEXT_TYPES
-from kvplan.spec.source import Path_
 
 # Facts of which a wrapper may hold a copy.
 _COPIED = ("layers", "heads", "kv_heads", "head_dim", "window")
@@ -50,7 +50,7 @@ def check(facts: Facts) -> None:
                 hints.refuse(facts, inner, found)
 
 
-def _around(facts: Facts) -> Iterator[tuple[Path_, Any]]:
+def _around(facts: Facts) -> Iterator[tuple[Path, Any]]:
     """The keys of every object on the way to the text config, and their values."""
     data: Any = facts.source.data
     for depth, inward in enumerate(facts.path):
@@ -60,13 +60,13 @@ def _around(facts: Facts) -> Iterator[tuple[Path_, Any]]:
         data = data[inward]
 
 
-def _compare_configs(facts: Facts, path: Path_, other: Mapping[str, Any]) -> None:
+def _compare_configs(facts: Facts, path: Path, other: Mapping[str, Any]) -> None:
     for key, value in other.items():
         if key in _FIELDS:
             _compare(facts, (*path, key), value)
 
 
-def _compare(facts: Facts, path: Path_, value: Any) -> None:
+def _compare(facts: Facts, path: Path, value: Any) -> None:
     field = _FIELDS[str(path[-1])]
     found = facts.found.get(field)
     if value is None or found is None or found.value is None or found.value == value:

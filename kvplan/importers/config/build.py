@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from kvplan.documents.document import Document
 from kvplan.errors import ImportRefused
 from kvplan.importers.config import beside, common, hints
 from kvplan.importers.config.aliases import ALIASES, CONTEXT_KEYS
@@ -13,9 +14,8 @@ from kvplan.importers.config.facts import Facts
 from kvplan.importers.config.families import reader
 from kvplan.importers.config.layout import Layout, full, layer_count
 from kvplan.importers.config.plain import LAYER_TYPES, active_window, uniform
-from kvplan.importers.config.read import Source
 from kvplan.importers.config.wrappers import text_path, text_type
-from kvplan.importers.imported import Fact, Imported
+from kvplan.importers.imported import Fact, Imported, Origin
 from kvplan.spec.model import ModelSpec
 from kvplan.spec.states import FieldError
 from kvplan.spec.vocabulary import PLAIN_KIND
@@ -24,7 +24,7 @@ from kvplan.spec.vocabulary import PLAIN_KIND
 _LAYER_FACTS = ("layers by kind", "period", "offset", "indexer layers", "num_kv_shared_layers")
 
 
-def build(source: Source, name: str, quant: Mapping[str, Any] | None = None) -> Imported:
+def build(source: Document, name: str, quant: Mapping[str, Any] | None = None) -> Imported:
     """Import one parsed config.
 
     Args:
@@ -46,7 +46,7 @@ def build(source: Source, name: str, quant: Mapping[str, Any] | None = None) -> 
     try:
         spec = _spec(facts, root, _layout(facts), name, quant)
     except FieldError as error:
-        raise ImportRefused(error.message, where=source.locate(path)) from None
+        raise ImportRefused(error.message, where=source.locate(path, key=True)) from None
     except ImportRefused:
         if not known:  # a key that was not understood is the better reason
             facts.ignore(*(name for names in ALIASES.values() for name in names), *CONTEXT_KEYS)
@@ -63,17 +63,18 @@ def kind_facts(facts: Facts, spec: ModelSpec) -> Iterator[Fact]:
     """Where the order of the layers, and the numbers of each kind of layer, came from."""
     for field in _LAYER_FACTS:
         if field in facts.found:
-            yield Fact("layers", None, f"{field}: {facts.found[field].origin}")
+            yield Fact("layers", None, _origins(facts, [field]))
     for name, states in spec.kinds.items():
         given = (i.name for s in states for i in s.fields() if getattr(s, i.name) is not None)
-        origins = [
-            f"{field}: {facts.found[field].origin}"
-            for field in dict.fromkeys(given)
-            if field in facts.found
-        ]
-        if origins:
+        fields = [field for field in dict.fromkeys(given) if field in facts.found]
+        if fields:
             alone = name == PLAIN_KIND and len(spec.kinds) == 1
-            yield Fact(PLAIN_KIND if alone else f"kinds.{name}", None, ", ".join(origins))
+            yield Fact(PLAIN_KIND if alone else f"kinds.{name}", None, _origins(facts, fields))
+
+
+def _origins(facts: Facts, fields: list[str]) -> Origin:
+    found = {field: facts.found[field] for field in fields}
+    return Origin(lambda: ", ".join(f"{field}: {fact.origin}" for field, fact in found.items()))
 
 
 def _layout(facts: Facts) -> Layout:

@@ -8,6 +8,7 @@ from typing import Any
 from kvplan.dtypes import find_dtype
 from kvplan.importers.config.aliases import CONTEXT_KEYS, DTYPE_KEYS
 from kvplan.importers.config.facts import Facts
+from kvplan.importers.imported import Origin
 from kvplan.spec.model import Rope
 
 # kv_cache_quant_algo of TensorRT Model Optimizer -> format.
@@ -132,7 +133,7 @@ def quantisation(
     return method, cache
 
 
-def _cache_format(facts: Facts, scheme: Any, origin: str) -> str | None:
+def _cache_format(facts: Facts, scheme: Any, origin: Origin | str) -> str | None:
     if isinstance(scheme, Mapping):
         type_, bits = scheme.get("type", "float"), scheme.get("num_bits")
         name = None

@@ -12,12 +12,12 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
+from kvplan.documents.document import Document, Path
 from kvplan.errors import ImportRefused
 from kvplan.importers.config.aliases import ALIASES
 from kvplan.importers.config.defaults import ClassDefaults
-from kvplan.importers.config.read import Source
-from kvplan.importers.imported import Fact, Warning_
-from kvplan.spec.source import Path_
+from kvplan.importers.imported import Fact, Origin
+from kvplan.notice import Notice
 
 LARGEST_COUNT = 2**40  # no count of a model comes near; keeps products printable
 
@@ -34,8 +34,8 @@ class Facts:
 
     def __init__(
         self,
-        source: Source,
-        path: Path_ = (),
+        source: Document,
+        path: Path = (),
         model_type: str | None = None,
         defaults: ClassDefaults | None = None,
     ) -> None:
@@ -45,28 +45,31 @@ class Facts:
         self.defaults = defaults
         self.data: Mapping[str, Any] = _at(source.data, path)
         self.found: dict[str, Fact] = {}
-        self.warnings: list[Warning_] = []
-        self.used: set[Path_] = set()
-        self.passed: set[Path_] = set()
+        self.warnings: list[Notice] = []
+        self.used: set[Path] = set()
+        self.passed: set[Path] = set()
 
     # -- places and complaints --------------------------------------------------------------
 
-    def place(self, key: str) -> Path_:
+    def place(self, key: str) -> Path:
         """The path of a key (dots go into nested objects) from the root of the file."""
         return (*self.path, *key.split("."))
 
-    def origin(self, key: str) -> str:
+    def origin(self, key: str) -> Origin:
         """`config.json:12:3 key`, or `key` for data that came from no file."""
-        name = ".".join(map(str, self.place(key)))
-        where = self.source.locate(self.place(key))
+        return Origin(lambda: self._origin(self.place(key)))
+
+    def _origin(self, path: Path) -> str:
+        name = ".".join(map(str, path))
+        where = self.source.locate(path, key=True)
         return f"{os.path.basename(where)} {name}" if where else name
 
     def refuse(self, message: str, *, key: str | None = None, hint: str | None = None) -> NoReturn:
         """Raise ImportRefused with the place of `key`."""
         path = self.place(key) if key else self.path
-        raise ImportRefused(message, where=self.source.locate(path), hint=hint)
+        raise ImportRefused(message, where=self.source.locate(path, key=True), hint=hint)
 
-    def note(self, field: str, value: Any, origin: str) -> None:
+    def note(self, field: str, value: Any, origin: Origin | str) -> None:
         """Record a fact; the first origin of a field stays."""
         self.found.setdefault(field, Fact(field, value, origin))
 
@@ -77,7 +80,7 @@ class Facts:
 
     def warn(self, id_: str, message: str) -> None:
         """Add a warning."""
-        self.warnings.append(Warning_(id_, message))
+        self.warnings.append(Notice(id_, message))
 
     # -- keys -------------------------------------------------------------------------------
 
@@ -220,7 +223,7 @@ class Facts:
             self.refuse(f"{key} has {given} entries for {expected} {of}", key=key)
 
 
-def _at(data: Any, path: Path_) -> Any:
+def _at(data: Any, path: Path) -> Any:
     for key in path:
         if not isinstance(data, Mapping) or key not in data:
             return None

@@ -16,6 +16,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NoReturn
 
+from kvplan.documents.document import Path
 from kvplan.errors import ImportRefused
 from kvplan.importers.config.facts import Facts
 from kvplan.importers.config.harmless import (
@@ -26,7 +27,6 @@ from kvplan.importers.config.harmless import (
     HARMLESS_WORDS,
     TOWER_WORDS,
 )
-from kvplan.spec.source import Path_
 
 # How a word of a key begins that speaks of another cache layout, whatever the model.
 _WORDS = """
@@ -74,14 +74,14 @@ _KEPT_OF_TOWERS = re.compile("cache|memory|slot|kept|keep|evict|reus|cross|(?:^|
 _ATTENTION = re.compile("attn|attention|(?:^|_)heads(?:_|$)|rope_(?:head_)?dim")
 
 
-def unread(facts: Facts, *, known: bool) -> Iterator[tuple[Path_, Any]]:
+def unread(facts: Facts, *, known: bool) -> Iterator[tuple[Path, Any]]:
     """Keys that nobody understood and that may shape the cache, with their values."""
     for path, value in _walk(facts.data, facts.path, facts.passed, known=known):
         if path not in facts.used and _smells(path, value, known=known):
             yield path, value
 
 
-def suspects(path: Path_, value: Any, *, known: bool) -> Iterator[tuple[Path_, Any]]:
+def suspects(path: Path, value: Any, *, known: bool) -> Iterator[tuple[Path, Any]]:
     """The key at `path`, and those below it, that may shape the cache."""
     if _smells(path, value, known=known):
         yield path, value
@@ -91,7 +91,7 @@ def suspects(path: Path_, value: Any, *, known: bool) -> Iterator[tuple[Path_, A
                 yield inner, found
 
 
-def _smells(path: Path_, value: Any, *, known: bool) -> bool:
+def _smells(path: Path, value: Any, *, known: bool) -> bool:
     key = words(str(path[-1]))
     if not _active(value) or _harmless(key, value, known=known):
         return False
@@ -123,9 +123,7 @@ def _harmless(key: str, value: Any, *, known: bool) -> bool:
     return bool(HARMLESS_WORDS.search(key))
 
 
-def _walk(
-    data: Any, path: Path_, passed: set[Path_], *, known: bool
-) -> Iterator[tuple[Path_, Any]]:
+def _walk(data: Any, path: Path, passed: set[Path], *, known: bool) -> Iterator[tuple[Path, Any]]:
     """Every key below `data`, without the parts that never speak of the text model's cache."""
     if not isinstance(data, Mapping):
         return
@@ -159,14 +157,14 @@ def check(facts: Facts, *, known: bool) -> None:
         refuse(facts, path, value)
 
 
-def refuse(facts: Facts, path: Path_, value: Any) -> NoReturn:
+def refuse(facts: Facts, path: Path, value: Any) -> NoReturn:
     """Refuse a config for one key that may shape the cache."""
     name = ".".join(map(str, path))
     shown = repr(value) if len(repr(value)) <= 80 else repr(value)[:77] + "..."
     type_ = f"model_type {facts.model_type}" if facts.model_type else "a config without model_type"
     raise ImportRefused(
         f"key {name!r} ({shown}) may shape the cache; it is not understood for {type_}",
-        where=facts.source.locate(path),
+        where=facts.source.locate(path, key=True),
         hint=_spec_lines(facts),
     )
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kvplan.importers.config.read import Source
-from kvplan.spec.source import Path_
+from kvplan.documents.document import Document, Renamed
 
 # Mistral's name -> the name the families read.
 NAMES = {
@@ -34,17 +33,16 @@ def is_params(data: Mapping[str, Any]) -> bool:
     return "dim" in data and "n_layers" in data and "n_heads" in data and "model_type" not in data
 
 
-def from_params(source: Source) -> Source:
+def from_params(source: Document) -> Document:
     """The same file under the names of a config.json; places stay those of the file."""
     data: dict[str, Any] = {}
-    offsets: dict[Path_, int] = {}
+    keys: dict[str, str] = {}
     for key, value in source.data.items():
         name = NAMES.get(key, key)
         data.setdefault(name, value)
-        if (key,) in source.offsets:
-            offsets.setdefault((name,), source.offsets[(key,)])
+        keys.setdefault(name, key)
     data.setdefault(
         "sliding_window", None
     )  # absent: no window (the class default is config.json's)
     data["model_type"] = "deepseek_v3" if data.get("kv_lora_rank") is not None else "mistral"
-    return Source(data, source.name, offsets, source.text)
+    return Document(data=data, name=source.name, places=Renamed(source.places, keys))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from kvplan.documents.document import Path
 from kvplan.importers.config.aliases import TEXT_KEYS
-from kvplan.spec.source import Path_
 
 # model_type of a wrapper -> model_type of its text config (transformers 5.24.0, sub_configs).
 TEXT_TYPES = {
@@ -96,12 +96,12 @@ _FLAT = {
 _HALVES = {"t5gemma": "decoder", "t5gemma2": "decoder"}
 
 
-def text_path(data: Mapping[str, Any]) -> Path_:
+def text_path(data: Mapping[str, Any]) -> Path:
     """Where the text model's config stands: nested objects are followed, at most three deep."""
     half = _HALVES.get(str(data.get("model_type")))
     if half is not None and isinstance(data.get(half), Mapping):
         return (half,)
-    path: Path_ = ()
+    path: Path = ()
     for _ in range(3):
         key = next((k for k in TEXT_KEYS if isinstance(data.get(k), Mapping) and data[k]), None)
         if key is None:
@@ -111,7 +111,7 @@ def text_path(data: Mapping[str, Any]) -> Path_:
     return path
 
 
-def text_type(data: Mapping[str, Any], path: Path_) -> str | None:
+def text_type(data: Mapping[str, Any], path: Path) -> str | None:
     """The model type of the text model whose config stands at `path`."""
     outer: Any = data.get("model_type")
     inner: Any = data

@@ -13,7 +13,8 @@ from typing import NoReturn
 from kvplan.errors import ImportRefused
 from kvplan.importers.gguf.file import GgufHeader
 from kvplan.importers.gguf.values import Skipped, Value, shown
-from kvplan.importers.imported import Fact, Warning_
+from kvplan.importers.imported import Fact
+from kvplan.notice import Notice
 
 BUILD = "llama.cpp b11434"
 RULE = f"rule of {BUILD}"
@@ -27,7 +28,7 @@ class Keys:
         self.header = header
         self.architecture = architecture
         self.facts: list[Fact] = []
-        self.warnings: list[Warning_] = []
+        self.warnings: list[Notice] = []
 
     def full(self, key: str) -> str:
         """The key as it stands in the file."""
@@ -48,7 +49,7 @@ class Keys:
 
     def warn(self, id_: str, message: str) -> None:
         """Record something to mind."""
-        self.warnings.append(Warning_(id_, message))
+        self.warnings.append(Notice(id_, message))
 
     def refuse(self, key: str, what: str, *, hint: str | None = None) -> NoReturn:
         """Refuse the file for the value of a key, or for its absence."""

@@ -9,12 +9,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from kvplan.documents.from_yaml import read_yaml
 from kvplan.engines.layout import CacheLayout
 from kvplan.engines.request import Request
 from kvplan.engines.transformers import TransformersEngine
 from kvplan.spec.model import ModelSpec
 from kvplan.spec.reader import read_spec
-from kvplan.spec.source import parse_yaml
 
 ROOT = Path(__file__).parents[3]
 DATA = ROOT / "tests" / "data" / "transformers"
@@ -42,7 +42,7 @@ def specs() -> Mapping[str, ModelSpec]:
     """The committed models by the names the rows use."""
     texts = (DATA / "specs.yaml").read_text().split("---\n")[1:]
     return {
-        name: read_spec(parse_yaml(text, name))
+        name: read_spec(read_yaml(text, name))
         for name, text in zip(measured()["specs"], texts, strict=True)
     }
 

@@ -13,12 +13,12 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from kvplan.documents.document import Document
 from kvplan.engines.layout import CacheLayout
 from kvplan.engines.request import Request
 from kvplan.engines.vllm import VllmEngine
 from kvplan.spec.model import ModelSpec
 from kvplan.spec.reader import read_spec
-from kvplan.spec.source import Document
 
 ROOT = Path(__file__).parents[3]
 COMMITTED = ROOT / "tests" / "data" / "vllm" / "plans.json"
@@ -155,7 +155,7 @@ def committed() -> tuple[dict[str, ModelSpec], tuple[Case, ...]]:
     """The committed specs and cases."""
     data = json.loads(COMMITTED.read_text())
     specs = {
-        name: read_spec(Document(document, name, {})) for name, document in data["specs"].items()
+        name: read_spec(Document(data=spec, name=name)) for name, spec in data["specs"].items()
     }
     cases = tuple(
         Case(item["id"], item["model"], item["in"], _unpacked(item["out"]))
