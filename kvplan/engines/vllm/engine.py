@@ -260,7 +260,7 @@ def _figures(made: Prepared, plan: Plan) -> dict[str, Any]:
             {
                 "kind": group.members[0].spec.kind,
                 "layers": group.layers,
-                "block_size": group.block_size,
+                "block_size": group.tokens_per_block(load.length),
                 "page_bytes": (
                     sum(run.spec.page * run.count for run in group.members)
                     if group.mixed
@@ -273,8 +273,8 @@ def _figures(made: Prepared, plan: Plan) -> dict[str, Any]:
                         "layers": run.count,
                         "shape": run.spec.shape,
                         "dtype": run.spec.element,
-                        "window": run.spec.window,
-                        "chunk": run.spec.chunk,
+                        "window": getattr(run.spec, "window", None),
+                        "chunk": getattr(run.spec, "chunk", None),
                         "page_bytes": run.spec.page,
                         "content_bytes": run.spec.natural_page,
                     }

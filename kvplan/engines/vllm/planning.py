@@ -21,7 +21,7 @@ from kvplan.engines.vllm.layers.blocks import BlockChoice, choose_block_size
 from kvplan.engines.vllm.layers.model import Model, build_model, caches_prefixes, is_encoder_decoder
 from kvplan.engines.vllm.layers.runs import Kind, Run, kinds_of, runs_of
 from kvplan.engines.vllm.layers.slots import slots_of
-from kvplan.engines.vllm.layers.specs import SLIDING, SLIDING_LATENT, Load
+from kvplan.engines.vllm.layers.specs import Load, SlidingSpec
 from kvplan.engines.vllm.length import Length, settle_length
 from kvplan.engines.vllm.options.settings import Settings
 from kvplan.engines.vllm.pool.capacity import Pool
@@ -82,7 +82,7 @@ def prepare(spec: ModelSpec, settings: Settings, find_model: FindModel) -> Prepa
     check_state_blocks(settings, length.tokens, caches_prefixes=caches)
     caches_states = caches and any(slot.shapes is not None for slot in slots)
     choice = choose_block_size(model, slots, caches_states=caches_states)
-    runs = runs_of(model, kinds, choice, length.tokens, caches_states=caches_states)
+    runs = runs_of(model, kinds, choice, caches_states=caches_states)
     runs = _with_retained(runs, model)
     hybrid = settings.rules.hybrid_groups and not _hybrid_disabled(model)
     layout = resolve(slots, runs, settings.layout) if runs else "LBNHC"
@@ -177,7 +177,7 @@ def _with_retained(runs: list[Run], model: Model) -> list[Run]:
     extra = speculation.tokens - 1
     return merge_equal(
         Run(replace(run.spec, extra_retained=extra), run.counts)
-        if run.spec.kind in (SLIDING, SLIDING_LATENT)
+        if isinstance(run.spec, SlidingSpec)
         else run
         for run in runs
     )

@@ -8,20 +8,29 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import groupby
 
-from kvplan.engines.vllm.layers import specs
-from kvplan.engines.vllm.layers.specs import CacheSpec, Load
+from kvplan.engines.vllm.layers.specs import (
+    CacheSpec,
+    ChunkedSpec,
+    CrossSpec,
+    FullSpec,
+    LatentSpec,
+    Load,
+    SlidingLatentSpec,
+    SlidingSpec,
+    StateSpec,
+)
 from kvplan.engines.vllm.planning import Prepared
 from kvplan.engines.vllm.pool.groups import Group
 from kvplan.engines.vllm.reasons_layers import layer_reasons
 
-_NAMES = {
-    specs.FULL: "full-attention layers",
-    specs.LATENT: "latent (MLA) layers",
-    specs.SLIDING: "sliding layers",
-    specs.SLIDING_LATENT: "window and compressor caches",
-    specs.CHUNKED: "chunked layers",
-    specs.STATE: "recurrent layers",
-    specs.CROSS: "cross-attention layers",
+_NAMES: dict[type[CacheSpec], str] = {
+    FullSpec: "full-attention layers",
+    LatentSpec: "latent (MLA) layers",
+    SlidingSpec: "sliding layers",
+    SlidingLatentSpec: "window and compressor caches",
+    ChunkedSpec: "chunked layers",
+    StateSpec: "recurrent layers",
+    CrossSpec: "cross-attention layers",
 }
 
 
@@ -52,7 +61,7 @@ def _charges(made: Prepared, load: Load) -> Iterator[str]:
         sentence = _charge(spec, load, batches)
         if sentence is None:
             continue
-        name = _NAMES[spec.kind]
+        name = _NAMES[type(spec)]
         subject = (
             f"each of {len(groups)} groups of {name}" if len(groups) > 1 else f"the group of {name}"
         )
@@ -67,18 +76,16 @@ def _charge_key(group: Group, load: Load) -> tuple[CacheSpec, int]:
 
 
 def _charge(spec: CacheSpec, load: Load, batches: str) -> str | None:
-    if spec.window is not None:
+    if isinstance(spec, SlidingSpec):
         return (
-            _capped(
-                f"window {spec.window:,} - 1", spec.window - 1 + spec.extra_retained, load, batches
-            )
+            _capped(f"window {spec.window:,} - 1", spec.kept, load, batches)
             + ", and one block more because a window may start inside one"
         )
-    if spec.chunk is not None:
+    if isinstance(spec, ChunkedSpec):
         return _capped(f"chunk {spec.chunk:,}", spec.chunk, load, batches)
-    if spec.kind == specs.CROSS:
+    if isinstance(spec, CrossSpec):
         return f"max_num_batched_tokens {load.batched:,} encoder tokens, whatever the encoder emits"
-    if spec.kind == specs.STATE:
+    if isinstance(spec, StateSpec):
         return _state_charge(spec, load)
     return None
 
@@ -89,7 +96,7 @@ def _capped(base: str, kept: int, load: Load, batches: str) -> str:
     return f"all {load.length:,} tokens ({base} + {batches} in flight is no less)"
 
 
-def _state_charge(spec: CacheSpec, load: Load) -> str:
+def _state_charge(spec: StateSpec, load: Load) -> str:
     if load.state_blocks_follow_length:
         return "a state for every block of its tokens" if load.caches_states else "one state"
     parts = ["two states (prefix caching keeps one at a block boundary)"]
@@ -125,7 +132,9 @@ def _narrow_groups(made: Prepared) -> Iterator[str]:
 
 def _block_size(made: Prepared) -> Iterator[str]:
     load = made.load
-    sizes = sorted({group.block_size for group in made.pool.groups if _by_tokens(group)})
+    sizes = sorted(
+        {group.tokens_per_block(load.length) for group in made.pool.groups if group.by_tokens}
+    )
     if any(load.length % size for size in sizes):
         shown = ", ".join(f"{size:,}" for size in sizes)
         yield f"caches come in whole blocks (of {shown} tokens), the last one of a request included"
@@ -133,18 +142,14 @@ def _block_size(made: Prepared) -> Iterator[str]:
     rounded = {spec.row_alignment for spec in runs if spec.row_alignment is not None}
     for alignment in rounded:
         yield f"every page is rounded up to a multiple of {alignment} bytes"
-    padded = (spec for spec in runs if spec.padded is not None and spec.kind != specs.STATE)
+    padded = (spec for spec in runs if spec.padded is not None and not isinstance(spec, StateSpec))
     for spec in dict.fromkeys(padded):
         if spec.page == spec.natural_page:
             continue
         yield (
-            f"pages of {_NAMES[spec.kind]} are padded from {spec.natural_page:,} to "
+            f"pages of {_NAMES[type(spec)]} are padded from {spec.natural_page:,} to "
             f"{spec.page:,} bytes"
         )
-
-
-def _by_tokens(group: Group) -> bool:
-    return group.members[0].spec.kind in (specs.FULL, specs.LATENT)
 
 
 def _null_block(made: Prepared) -> Iterator[str]:

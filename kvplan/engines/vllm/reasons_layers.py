@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kvplan.engines.vllm.layers import specs
 from kvplan.engines.vllm.layers.model import Model
+from kvplan.engines.vllm.layers.specs import StateSpec
 from kvplan.engines.vllm.planning import Prepared
 from kvplan.spec import states as kept
 from kvplan.spec.recurrent import RecurrentState
@@ -93,7 +93,7 @@ def _states(made: Prepared, every: list[kept.State]) -> Iterator[str]:
             run.spec.row_bytes
             for group in made.pool.groups
             for run in group.members
-            if run.spec.kind == specs.STATE
+            if isinstance(run.spec, StateSpec)
         ),
         0,
     )
@@ -106,7 +106,7 @@ def _states(made: Prepared, every: list[kept.State]) -> Iterator[str]:
         run.spec.element
         for group in made.pool.groups
         for run in group.members
-        if run.spec.kind == specs.STATE
+        if isinstance(run.spec, StateSpec)
     }
     if "float32" not in "".join(formats):
         yield f"recurrent states are kept in {', '.join(sorted(formats))}, not in float32"

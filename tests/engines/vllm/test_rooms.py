@@ -11,7 +11,7 @@ from kvplan.engines.vllm.facts.gpus import batched_tokens_default, find_gpu
 from kvplan.engines.vllm.facts.versions import rules_of
 from kvplan.engines.vllm.layers.parallel import stage_sizes
 from kvplan.engines.vllm.layers.runs import Run
-from kvplan.engines.vllm.layers.specs import FULL, SLIDING, CacheSpec, Load
+from kvplan.engines.vllm.layers.specs import CacheSpec, FullSpec, Load, SlidingSpec
 from kvplan.engines.vllm.pool.capacity import Pool, longest_request
 from kvplan.engines.vllm.pool.groups import Group, deal
 from kvplan.engines.vllm.pool.packed import least_padding
@@ -21,11 +21,11 @@ from tests.engines.vllm.models import DEEPSEEK_V3, GEMMA_3_27B, LLAMA, size
 RULES, _ = rules_of("0.33.0")
 
 
-def spec_of(kind: str = FULL, **changes: object) -> CacheSpec:
+def spec_of(kind: type[CacheSpec] = FullSpec, **changes: object) -> CacheSpec:
     values: dict[str, object] = {
-        "kind": kind, "block_size": 16, "row_bytes": 4096, "identity": (), **changes
+        "block_size": 16, "row_bytes": 4096, "identity": (), **changes
     }  # fmt: skip
-    return CacheSpec(**values)  # type: ignore[arg-type]
+    return kind(**values)  # type: ignore[arg-type]
 
 
 def load(length: int, batched: int = 8192, batches: int = 2) -> Load:
@@ -94,7 +94,7 @@ def test_the_longest_request_fits_and_one_token_more_does_not(
     """The inverse of a request's bytes, exact to the token."""
     groups = (
         Group((Run(spec_of(), (4,)),)),
-        Group((Run(spec_of(SLIDING, window=window), (4,)),)),
+        Group((Run(spec_of(SlidingSpec, window=window), (4,)),)),
     )
     pool = Pool(groups, "LBNHC", 1, RULES)
     longest = longest_request(pool, load(length, batched), 0, usable)

@@ -12,30 +12,35 @@ Source: vllm 0.33.0, layers/attention/*.py, models/deepseek_v4, v1/worker/utils.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from typing import Any
 
 from kvplan.engines.vllm.backends.latent import row_alignment
-from kvplan.engines.vllm.layers import specs
 from kvplan.engines.vllm.layers.blocks import BlockChoice
 from kvplan.engines.vllm.layers.model import Model
 from kvplan.engines.vllm.layers.slots import INDEX, STATE, V4_STATE, V4_WINDOW, Slot
-from kvplan.engines.vllm.layers.specs import CacheSpec
+from kvplan.engines.vllm.layers.specs import (
+    CacheSpec,
+    ChunkedSpec,
+    CrossSpec,
+    FullSpec,
+    LatentSpec,
+    SlidingLatentSpec,
+    SlidingSpec,
+    StateSpec,
+)
 from kvplan.spec import states as kept
 
 V4_ALIGNMENT = {True: 576, False: 512}
 
 
-def cache_spec(
-    model: Model, slot: Slot, choice: BlockChoice, length: int, caches_states: bool
-) -> CacheSpec:
+def cache_spec(model: Model, slot: Slot, choice: BlockChoice, *, caches_states: bool) -> CacheSpec:
     """The cache of one layer with this slot.
 
     Args:
-        length: tokens of the longest request: the block of a state that is kept once.
         caches_states: states are kept at block boundaries.
     """
     if slot.role == STATE:
-        return _state_spec(model, slot, choice, length, caches_states)
+        return _state_spec(model, slot, choice, caches_states=caches_states)
     if slot.role == INDEX:
         return _index_spec(model, slot, choice)
     if slot.role in (V4_WINDOW, V4_STATE) or isinstance(slot.state, kept.CompressedLatent):
@@ -57,26 +62,22 @@ def _heads_spec(slot: Slot, choice: BlockChoice) -> CacheSpec:
     assert isinstance(state, kept.HeadState)
     per_head, content = slot.dtype.head_bytes(state.head_dim, state.value_dim)
     row = slot.kv_heads * per_head * content
-    spec = CacheSpec(
-        kind=specs.FULL,
-        block_size=choice.size,
-        row_bytes=row,
-        identity=(slot.kv_heads, state.head_dim, state.value_dim, slot.dtype.name),
-        shape=((slot.kv_heads, state.head_dim + state.value_dim),),
-        element=slot.dtype.element,
+    common: dict[str, Any] = {
+        "block_size": choice.size,
+        "row_bytes": row,
+        "identity": (slot.kv_heads, state.head_dim, state.value_dim, slot.dtype.name),
+        "shape": ((slot.kv_heads, state.head_dim + state.value_dim),),
+        "element": slot.dtype.element,
         **_alignment(slot, row),
-    )
+    }
     if isinstance(state, kept.CrossAttention):
-        return replace(spec, kind=specs.CROSS)
+        return CrossSpec(**common)
     if isinstance(state, kept.ChunkedAttention):
-        return replace(spec, kind=specs.CHUNKED, chunk=state.chunk)
+        return ChunkedSpec(**common, chunk=state.chunk)
     if isinstance(state, kept.SlidingAttention):
-        size = _window_block(slot, row, choice)
-        return replace(
-            spec, kind=specs.SLIDING, window=state.window, block_size=size,
-            padded=choice.skip_page,
-        )  # fmt: skip
-    return spec
+        common |= {"block_size": _window_block(slot, row, choice), "padded": choice.skip_page}
+        return SlidingSpec(**common, window=state.window)
+    return FullSpec(**common)
 
 
 def _window_block(slot: Slot, row: int, choice: BlockChoice) -> int:
@@ -95,8 +96,7 @@ def _latent_spec(slot: Slot, choice: BlockChoice) -> CacheSpec:
     assert isinstance(state, kept.LatentAttention)
     size = state.kv_lora_rank + state.qk_rope_head_dim
     row = slot.dtype.latent_bytes(size)
-    return CacheSpec(
-        kind=specs.LATENT,
+    return LatentSpec(
         block_size=choice.size,
         row_bytes=row,
         identity=("latent", size, slot.dtype.name, slot.leader),
@@ -120,8 +120,7 @@ def _index_spec(model: Model, slot: Slot, choice: BlockChoice) -> CacheSpec:
         if native
         else index_row_bytes(state.head_dim)
     )
-    return CacheSpec(
-        kind=specs.LATENT,
+    return LatentSpec(
         block_size=choice.size,
         row_bytes=row,
         tokens_per_row=state.ratio,
@@ -147,8 +146,8 @@ def _v4_spec(model: Model, slot: Slot, choice: BlockChoice) -> CacheSpec:
         ratio = state.ratio or 1
         overlap = 2 if ratio == 4 else 1
         size = 2 * overlap * state.head_dim
-        return CacheSpec(
-            kind=specs.SLIDING_LATENT, block_size=4 if ratio == 4 else 8, row_bytes=size * 4,
+        return SlidingLatentSpec(
+            block_size=4 if ratio == 4 else 8, row_bytes=size * 4,
             identity=("compressor", size), window=overlap * ratio, shape=((size,),),
             element="float32", **common,
         )  # fmt: skip
@@ -156,25 +155,23 @@ def _v4_spec(model: Model, slot: Slot, choice: BlockChoice) -> CacheSpec:
     # 448 fp8 values, 64 bfloat16 rotary ones and 8 bytes of scales: 584 for a head of 512.
     row = state.head_dim - 64 + 2 * 64 + 8 if packed else state.head_dim * 2
     if slot.role == V4_WINDOW:
-        return CacheSpec(
-            kind=specs.SLIDING_LATENT, block_size=64, row_bytes=row,
+        return SlidingLatentSpec(
+            block_size=64, row_bytes=row,
             identity=("v4 window", state.head_dim, slot.dtype.name), window=state.window,
             shape=((state.head_dim,),), element="uint8", **common,
         )  # fmt: skip
-    return CacheSpec(
-        kind=specs.LATENT, block_size=choice.size, row_bytes=row, tokens_per_row=state.ratio or 1,
+    return LatentSpec(
+        block_size=choice.size, row_bytes=row, tokens_per_row=state.ratio or 1,
         identity=("v4 latent", state.head_dim, slot.dtype.name), shape=((state.head_dim,),),
         element="uint8", stride_tokens=256, **common,
     )  # fmt: skip
 
 
-def _state_spec(
-    model: Model, slot: Slot, choice: BlockChoice, length: int, caches_states: bool
-) -> CacheSpec:
+def _state_spec(model: Model, slot: Slot, choice: BlockChoice, *, caches_states: bool) -> StateSpec:
     assert slot.shapes is not None
-    return CacheSpec(
-        kind=specs.STATE,
-        block_size=choice.size if caches_states else length,
+    return StateSpec(
+        block_size=choice.size if caches_states else 0,
+        lengths=0 if caches_states else 1,
         row_bytes=slot.shapes.bytes,
         identity=(slot.shapes.shapes, slot.shapes.dtypes),
         padded=choice.state_page,

@@ -94,13 +94,13 @@ def _attention_first(kinds: list[Kind]) -> list[Kind]:
 
 
 def runs_of(
-    model: Model, kinds: tuple[Kind, ...], choice: BlockChoice, length: int, *, caches_states: bool
+    model: Model, kinds: tuple[Kind, ...], choice: BlockChoice, *, caches_states: bool
 ) -> list[Run]:
     """The cache specs of all layers, equal ones counted together."""
     counts: dict[CacheSpec, list[int]] = {}
     for kind in kinds:
         for slot in kind.slots:
-            spec = cache_spec(model, slot, choice, length, caches_states)
+            spec = cache_spec(model, slot, choice, caches_states=caches_states)
             into = counts.setdefault(spec, [0] * len(kind.counts))
             for stage, count in enumerate(kind.counts):
                 into[stage] += count

@@ -1,5 +1,7 @@
 """One layer's cache as vLLM sees it: the bytes of a page, and the blocks one request needs.
 
+A class per kind, with two questions: `page`, and `steps`, from which `blocks` follows.
+
     page        rows of a block x bytes of a row, or all of a recurrent state
     full, MLA   ceil(L / B)                                     with DCP: L / dcp first
     sliding     ceil(min(window - 1 + extra + F, L) / B) + 1    the window may start inside a block
@@ -14,14 +16,11 @@ batch that may run at once. Bytes are per rank. Source: vllm 0.33.0, v1/kv_cache
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from math import gcd
+from typing import Any, ClassVar
 
-FULL, LATENT, SLIDING, SLIDING_LATENT = "full", "mla", "sliding", "sliding_mla"
-CHUNKED, STATE, CROSS = "chunked", "state", "cross"
-
-_LIKE_FULL = frozenset((FULL, LATENT))
-_LIKE_SLIDING = frozenset((SLIDING, SLIDING_LATENT))
+from kvplan.steps import Steps, pieces
 
 
 def ceil_div(count: int, size: int) -> int:
@@ -45,6 +44,7 @@ class Load:
         dcp: ranks of decode context parallelism.
         caches_states: prefix caching keeps states at block boundaries ("align").
         state_blocks_follow_length: an old rule, see `versions`.
+        whole_prompts: a step takes a whole prompt, so `batched` is never less than the length.
     """
 
     length: int
@@ -53,6 +53,11 @@ class Load:
     dcp: int
     caches_states: bool
     state_blocks_follow_length: bool = False
+    whole_prompts: bool = False
+
+    def cap(self, kept: int) -> int | None:
+        """Tokens that are held at once where only the last `kept` stay; None: all there are."""
+        return None if self.whole_prompts else kept + self.in_flight
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,44 +65,36 @@ class CacheSpec:
     """The cache of one layer (or of one of its states).
 
     Attributes:
-        kind: full, mla, sliding, sliding_mla, chunked, state or cross.
         block_size: tokens of one block.
-        row_bytes: bytes of one row: one token, or `tokens_per_row`; of the whole state for `state`.
+        row_bytes: bytes of one row: one token, or `tokens_per_row`; of a state all of it.
         tokens_per_row: tokens that share a row (DeepSeek V4's compressed rows).
         identity: what else must be equal for two layers to share a group: shape, format, role.
-        window, chunk: tokens of a sliding window or of a chunk.
-        extra_retained: tokens kept below the window for multi-module drafting.
         padded: page size after padding, None for the natural one.
         row_alignment: natural pages are rounded up to this (DeepSeek V4).
         stride_bytes: blocks of one layer lie a multiple of this apart.
         stride_tokens: ... or a multiple of the pages of kernel blocks up to this many tokens.
-        draft_blocks, checkpoint_blocks: further state blocks of one request.
         shape: per-token shape, for display: (heads, elements) or the states' shapes.
         element: torch name of the elements, for display.
     """
 
-    kind: str
+    kind: ClassVar[str]
+    keeps_every_token: ClassVar[bool] = False  # full attention and latents
+    frees_below_a_window: ClassVar[bool] = False
+
     block_size: int
     row_bytes: int
     identity: tuple[object, ...]
     tokens_per_row: int = 1
-    window: int | None = None
-    chunk: int | None = None
-    extra_retained: int = 0
     padded: int | None = None
     row_alignment: int | None = None
     stride_bytes: int = 0
     stride_tokens: int = 0
-    draft_blocks: int = 0
-    checkpoint_blocks: int = 0
     shape: tuple[tuple[int, ...], ...] = ()
     element: str = "uint8"
 
     @property
     def natural_page(self) -> int:
         """Bytes of one block's rows."""
-        if self.kind == STATE:
-            return self.row_bytes
         return self.row_bytes * (self.block_size // self.tokens_per_row)
 
     @property
@@ -125,70 +122,170 @@ class CacheSpec:
         """Distance between two blocks of this layer where layers are outermost."""
         return round_up(self.page, self.stride_alignment)
 
-    @property
-    def like_full(self) -> bool:
-        """Blocks are kept for every token."""
-        return self.kind in _LIKE_FULL
+    def steps(self, load: Load) -> Steps:
+        """Blocks of one request in a group of this layer, by its tokens."""
+        raise NotImplementedError
 
-    @property
-    def like_sliding(self) -> bool:
-        """Blocks below a window are freed."""
-        return self.kind in _LIKE_SLIDING
+    def blocks(self, load: Load) -> int:
+        """Blocks that one request of `load` needs in a group of this layer."""
+        return self.steps(load).at(load.length)
 
-    def with_block_size(self, block_size: int) -> CacheSpec:
-        """The same rows in blocks of another size."""
-        return replace(self, block_size=block_size)
+    def tokens_per_block(self, length: int) -> int:
+        """Tokens of one block, where the longest request has `length`."""
+        return self.block_size
+
+    def is_uniform_with(self, others: tuple[CacheSpec, ...]) -> bool:
+        """Whether all need the same number of token slots, whatever their page sizes."""
+        return all(
+            other.block_size == self.block_size and self._same_slots(other) for other in others
+        )
+
+    def _same_slots(self, other: CacheSpec) -> bool:
+        return other.kind == self.kind
+
+    def grown(self, times: int) -> CacheSpec:
+        """The same rows in blocks of so many times the tokens."""
+        return replace(self, block_size=self.block_size * times)
 
     def padded_to(self, page: int) -> CacheSpec:
         """The same block in a larger page."""
         return replace(self, padded=page)
 
-    def as_full(self, block_size: int) -> CacheSpec:
-        """A windowed layer kept like a full one; it remembers its window only for display."""
-        padded = self.padded
-        if padded is not None:
-            padded = max(padded, self.natural_page * block_size // self.block_size)
-        return replace(
-            self, kind=FULL, block_size=block_size, padded=padded, window=None, chunk=None,
-            extra_retained=0,
-        )  # fmt: skip
+    def as_full(self, block_size: int) -> FullSpec:
+        """Every token's rows kept, like a full layer's."""
+        values: dict[str, Any] = {item.name: getattr(self, item.name) for item in fields(CacheSpec)}
+        if self.padded is not None:
+            values["padded"] = max(self.padded, self.natural_page * block_size // self.block_size)
+        return FullSpec(**{**values, "block_size": block_size})
 
-    def blocks(self, load: Load) -> int:
-        """Blocks that one request of `load` needs in a group of this layer."""
-        size = self.block_size
-        if self.kind in _LIKE_FULL:
-            return ceil_div(ceil_div(load.length, load.dcp), size)
-        if self.window is not None:
-            held = min(self.window - 1 + self.extra_retained + load.in_flight, load.length)
-            return ceil_div(held, size) + 1
-        if self.chunk is not None:
-            return ceil_div(min(self.chunk + load.in_flight, load.length), size)
-        if self.kind == CROSS:
-            return ceil_div(load.batched, size)
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FullSpec(CacheSpec):
+    """K and V of every token."""
+
+    kind: ClassVar[str] = "full"
+    keeps_every_token: ClassVar[bool] = True
+
+    def steps(self, load: Load) -> Steps:
+        return Steps(0, (pieces(self.block_size * load.dcp),))
+
+    def _same_slots(self, other: CacheSpec) -> bool:
+        return other.keeps_every_token
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LatentSpec(FullSpec):
+    """One row per token (or per `tokens_per_row`), read flat: its page cannot be padded."""
+
+    kind: ClassVar[str] = "mla"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlidingSpec(CacheSpec):
+    """Tokens of a window; blocks below it are freed.
+
+    Attributes:
+        window: its tokens.
+        extra_retained: tokens kept below the window for multi-module drafting.
+    """
+
+    kind: ClassVar[str] = "sliding"
+    frees_below_a_window: ClassVar[bool] = True
+
+    window: int
+    extra_retained: int = 0
+
+    @property
+    def kept(self) -> int:
+        """Earlier tokens that the next one still needs."""
+        return self.window - 1 + self.extra_retained
+
+    def steps(self, load: Load) -> Steps:
+        return Steps(1, (pieces(self.block_size, cap=load.cap(self.kept)),))
+
+    def _same_slots(self, other: CacheSpec) -> bool:
+        return isinstance(other, SlidingSpec) and other.window == self.window
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlidingLatentSpec(SlidingSpec):
+    """DeepSeek V4's windows and compressor states."""
+
+    kind: ClassVar[str] = "sliding_mla"
+
+    def _same_slots(self, other: CacheSpec) -> bool:
+        return isinstance(other, SlidingLatentSpec) and other.window == self.window
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChunkedSpec(CacheSpec):
+    """Tokens of the current chunk.
+
+    Attributes:
+        chunk: tokens of one.
+    """
+
+    kind: ClassVar[str] = "chunked"
+
+    chunk: int
+
+    def steps(self, load: Load) -> Steps:
+        return Steps(0, (pieces(self.block_size, cap=load.cap(self.chunk)),))
+
+    def _same_slots(self, other: CacheSpec) -> bool:
+        return isinstance(other, ChunkedSpec) and other.chunk == self.chunk
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CrossSpec(CacheSpec):
+    """K and V of the encoder's tokens."""
+
+    kind: ClassVar[str] = "cross"
+
+    def steps(self, load: Load) -> Steps:
+        if load.whole_prompts:
+            return Steps(0, (pieces(self.block_size, floor=load.batched),))
+        return Steps(ceil_div(load.batched, self.block_size))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateSpec(CacheSpec):
+    """A recurrent state: one row, whatever the tokens.
+
+    Attributes:
+        block_size: tokens from one kept state to the next; 0 for a state that is kept once.
+        lengths: of a state that is kept once: its block spans so many times the longest request.
+        draft_blocks, checkpoint_blocks: further blocks of one request.
+    """
+
+    kind: ClassVar[str] = "state"
+
+    lengths: int = 0
+    draft_blocks: int = 0
+    checkpoint_blocks: int = 0
+
+    @property
+    def natural_page(self) -> int:
+        """Bytes of the whole state."""
+        return self.row_bytes
+
+    def steps(self, load: Load) -> Steps:
         if load.state_blocks_follow_length:
-            return ceil_div(load.length, size) if load.caches_states else 1
+            return Steps(0, (pieces(self.block_size),)) if load.caches_states else Steps(1)
         if load.caches_states:
-            return 2 + self.draft_blocks + self.checkpoint_blocks
-        return 1 + self.draft_blocks
+            return Steps(2 + self.draft_blocks + self.checkpoint_blocks)
+        return Steps(1 + self.draft_blocks)
 
-    def is_uniform_with(self, others: tuple[CacheSpec, ...]) -> bool:
-        """Whether all need the same number of token slots, whatever their page sizes."""
-        if any(other.block_size != self.block_size for other in others):
-            return False
-        if self.like_full:
-            return all(other.like_full for other in others)
-        if self.like_sliding:
-            return all(other.like_sliding and other.window == self.window for other in others) and (
-                self.kind == SLIDING or all(other.kind == SLIDING_LATENT for other in others)
-            )
-        if self.kind == CHUNKED:
-            return all(other.kind == CHUNKED and other.chunk == self.chunk for other in others)
-        if self.kind == STATE:
-            return all(
-                other.kind == STATE
-                and other.page == self.page
-                and other.draft_blocks == self.draft_blocks
-                and other.checkpoint_blocks == self.checkpoint_blocks
-                for other in others
-            )
-        return all(other.kind == self.kind for other in others)
+    def tokens_per_block(self, length: int) -> int:
+        return self.block_size or self.lengths * length
+
+    def grown(self, times: int) -> CacheSpec:
+        return replace(self, block_size=self.block_size * times, lengths=self.lengths * times)
+
+    def _same_slots(self, other: CacheSpec) -> bool:
+        return (
+            isinstance(other, StateSpec)
+            and other.page == self.page
+            and other.draft_blocks == self.draft_blocks
+            and other.checkpoint_blocks == self.checkpoint_blocks
+        )

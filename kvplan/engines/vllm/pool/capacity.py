@@ -171,13 +171,13 @@ def plan_pool(
 
 def capacity_of(pool: Pool, load: Load, blocks: int) -> tuple[int, float]:
     """(tokens, concurrency) of the log line for a pool of this many blocks."""
+    smallest = min(group.tokens_per_block(load.length) for group in pool.groups)
     if not pool.rules.hybrid_groups:
-        tokens = blocks * min(group.block_size for group in pool.groups)
+        tokens = blocks * smallest
         return tokens, tokens / load.length
     concurrency = blocks / pool.request_blocks(load)
     if pool.rules.capacity_from_concurrency:
         return int(concurrency * load.length), concurrency
-    smallest = min(group.block_size for group in pool.groups)
     return blocks // len(pool.groups) * smallest * load.dcp, concurrency
 
 

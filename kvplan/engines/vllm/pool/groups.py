@@ -17,9 +17,16 @@ from dataclasses import dataclass
 
 from kvplan.engines.kit.refusal import Refused
 from kvplan.engines.vllm.facts.versions import Rules
-from kvplan.engines.vllm.layers import specs
 from kvplan.engines.vllm.layers.runs import Run
-from kvplan.engines.vllm.layers.specs import CacheSpec, Load, ceil_div
+from kvplan.engines.vllm.layers.specs import (
+    CacheSpec,
+    ChunkedSpec,
+    LatentSpec,
+    Load,
+    SlidingLatentSpec,
+    SlidingSpec,
+    ceil_div,
+)
 from kvplan.engines.vllm.pool.pages import CannotUnify, unify
 
 
@@ -41,9 +48,13 @@ class Group:
         return sum(run.count for run in self.members)
 
     @property
-    def block_size(self) -> int:
-        """Tokens of one block."""
-        return self.members[0].spec.block_size
+    def by_tokens(self) -> bool:
+        """Whether its blocks are kept for every token."""
+        return self.members[0].spec.keeps_every_token
+
+    def tokens_per_block(self, length: int) -> int:
+        """Tokens of one block, where the longest request has `length`."""
+        return self.members[0].spec.tokens_per_block(length)
 
     def blocks(self, load: Load) -> int:
         """Blocks one request needs."""
@@ -116,8 +127,8 @@ def _like_full(runs: list[Run]) -> list[Run]:
     """Windows and chunks stored like full attention, where there is some."""
     if not runs or is_uniform(runs) or _one_type(runs):
         return runs
-    full_sizes = {run.spec.block_size for run in runs if run.spec.like_full}
-    local = any(run.spec.like_sliding or run.spec.kind == specs.CHUNKED for run in runs)
+    full_sizes = {run.spec.block_size for run in runs if run.spec.keeps_every_token}
+    local = any(isinstance(run.spec, SlidingSpec | ChunkedSpec) for run in runs)
     if full_sizes and local:
         size = full_sizes.pop() if len(full_sizes) == 1 else None
         runs = merge_equal(_promoted(run, size) for run in runs)
@@ -134,14 +145,14 @@ def _like_full(runs: list[Run]) -> list[Run]:
 
 
 def _promoted(run: Run, size: int | None) -> Run:
-    if run.spec.kind == specs.SLIDING_LATENT:
+    if isinstance(run.spec, SlidingLatentSpec):
         raise Refused(
             "latent-window-as-full",
             "TypeError",
             "vllm cannot store windows over latents like full attention; leave out "
             "--disable-hybrid-kv-cache-manager",
         )
-    if run.spec.kind in (specs.SLIDING, specs.CHUNKED):
+    if isinstance(run.spec, SlidingSpec | ChunkedSpec):
         return Run(run.spec.as_full(size or run.spec.block_size), run.counts)
     return run
 
@@ -161,12 +172,8 @@ def merge_equal(runs: Iterable[Run]) -> list[Run]:
 
 def _without_windows(runs: list[Run]) -> list[Group]:
     """The way out when a latent's page cannot be brought in line: windows like full attention."""
-    kinds = {run.spec.kind for run in runs}
-    possible = (
-        specs.LATENT in kinds
-        and specs.SLIDING in kinds
-        and not kinds & {specs.SLIDING_LATENT, specs.CHUNKED}
-    )
+    kinds = {type(run.spec) for run in runs}
+    possible = {LatentSpec, SlidingSpec} <= kinds and not kinds & {SlidingLatentSpec, ChunkedSpec}
     if possible:
         try:
             promoted = _like_full(runs)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kvplan.engines.vllm.layers.specs import SLIDING_LATENT, Load, ceil_div
+from kvplan.engines.vllm.layers.specs import Load, SlidingLatentSpec, ceil_div
 from kvplan.engines.vllm.pool.groups import Group
 
 TUPLES, SLOTS, WIDEST, PACKED = "tuples", "slots", "widest", "packed"
@@ -22,7 +22,7 @@ TUPLES, SLOTS, WIDEST, PACKED = "tuples", "slots", "widest", "packed"
 
 def has_latent_windows(groups: Sequence[Group]) -> bool:
     """Whether these are the groups of latents with windows of their own."""
-    return any(run.spec.kind == SLIDING_LATENT for group in groups for run in group.members)
+    return any(isinstance(run.spec, SlidingLatentSpec) for group in groups for run in group.members)
 
 
 def bytes_per_block(groups: Sequence[Group], stage: int, how: str) -> int:
@@ -51,7 +51,7 @@ def charged_bytes(groups: Sequence[Group], load: Load, stage: int) -> int:
 
 
 def _is_latent(group: Group) -> bool:
-    return group.members[0].spec.kind != SLIDING_LATENT
+    return not isinstance(group.members[0].spec, SlidingLatentSpec)
 
 
 def _latent_pages(groups: Sequence[Group]) -> list[int]:

@@ -13,9 +13,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kvplan.engines.vllm.layers import specs
 from kvplan.engines.vllm.layers.runs import Run
-from kvplan.engines.vllm.layers.specs import ceil_div
+from kvplan.engines.vllm.layers.specs import StateSpec, ceil_div
 from kvplan.engines.vllm.pool.groups import Group, deal
 
 
@@ -64,7 +63,7 @@ def packed_groups(runs: list[Run]) -> list[Group]:
 
     def is_state(bucket: _Bucket) -> bool:
         first = bucket.runs[0].spec
-        return first.kind == specs.STATE or (repeats is None and first.like_sliding)
+        return isinstance(first, StateSpec) or (repeats is None and first.frees_below_a_window)
 
     anchor = max(b.widest(b.layers if is_state(b) else groups_of(b)) for b in buckets)
     groups = []

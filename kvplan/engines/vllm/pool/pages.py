@@ -10,9 +10,8 @@ from __future__ import annotations
 
 from kvplan.engines.kit.refusal import Refused
 from kvplan.engines.vllm.facts.versions import Rules
-from kvplan.engines.vllm.layers import specs
 from kvplan.engines.vllm.layers.runs import Run
-from kvplan.engines.vllm.layers.specs import CacheSpec
+from kvplan.engines.vllm.layers.specs import CacheSpec, LatentSpec, StateSpec
 
 
 class CannotUnify(Exception):
@@ -44,10 +43,10 @@ def unify(runs: list[Run], rules: Rules) -> list[Run]:
 def _fitted(spec: CacheSpec, largest: int, rules: Rules) -> CacheSpec:
     if spec.page == largest:
         return spec
-    if spec.kind == specs.STATE and rules.pads_pages:
+    if isinstance(spec, StateSpec) and rules.pads_pages:
         return spec.padded_to(largest)
     if largest % spec.page == 0:
-        return spec.with_block_size(spec.block_size * (largest // spec.page))
-    if spec.kind != specs.LATENT and rules.pads_pages:
+        return spec.grown(largest // spec.page)
+    if not isinstance(spec, LatentSpec) and rules.pads_pages:
         return spec.padded_to(largest)
     raise CannotUnify
