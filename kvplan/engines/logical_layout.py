@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from math import prod
 
 from kvplan.dtypes import CacheDTypes, DType
+from kvplan.engines.kit.arithmetic import ceil_div
 from kvplan.engines.layout import CacheLayout, RankLayout, Tensor
 from kvplan.engines.logical import logical_cache
 from kvplan.engines.logical_shards import Shard, shards
@@ -151,7 +152,7 @@ def _rows(name: str, lead: tuple[int, int], heads: int, vectors: _Vectors) -> It
         shape: tuple[int, ...] = (*lead, dim) if single else (*lead, heads, dim)
         yield Tensor(name, shape, element, prod(shape) * dtype.block_bytes)
     else:
-        row = -(-heads * dim // dtype.block_elements) * dtype.block_bytes
+        row = ceil_div(heads * dim, dtype.block_elements) * dtype.block_bytes
         yield Tensor(name, (*lead, row), _BYTES, prod(lead) * row)
     if dtype.vector_bytes:
         scales = (*lead, heads)

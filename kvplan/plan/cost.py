@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from kvplan.engines import find_engine
+from kvplan.engines.kit.arithmetic import ceil_div
 from kvplan.engines.layout import CacheLayout, spec_beside
 from kvplan.engines.logical import logical_cache
 from kvplan.engines.request import Request
@@ -66,7 +67,7 @@ class LogicalCost:
         needed = logical_cache(self.spec, request).bytes
         if available_bytes <= 0:
             return None if needed else 1
-        return max(-(-needed // available_bytes), 1)
+        return max(ceil_div(needed, available_bytes), 1)
 
 
 class EngineCost:

@@ -11,6 +11,7 @@ from math import lcm
 from typing import NamedTuple
 
 from kvplan.dtypes import CacheDTypes, DType
+from kvplan.engines.kit.arithmetic import ceil_div
 from kvplan.engines.logical import LogicalCache, StateShare
 from kvplan.spec.states import Factor, HeadState, SharedCache, State
 from kvplan.units import format_count
@@ -142,7 +143,7 @@ def _size(dtype: DType) -> str:
 
 def _stored(dtype: DType, elements: int, whole: int) -> str:
     """How elements are stored whose bytes are no plain product."""
-    blocks = -(-elements // dtype.block_elements)
+    blocks = ceil_div(elements, dtype.block_elements)
     if dtype.block_elements == 1:
         text = f"{elements:,} elements x {_size(dtype)} B"
     else:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kvplan.engines.kit.arithmetic import ceil_div
 from kvplan.engines.transformers.options import Paging
 from kvplan.engines.transformers.paged import TRASH_SECTORS, Pool
 from kvplan.errors import UsageError
@@ -41,7 +42,7 @@ class Sizing:
         memory = available - self.fixed - self.max_batch_tokens * self.per_batch_token
         found = memory // self.per_sector
         masks = self.masks(found)
-        return found - -(-masks // (self.per_sector + self.masks(found + 1) - masks))
+        return found - ceil_div(masks, self.per_sector + self.masks(found + 1) - masks)
 
     def footprint(self, sectors: int) -> int:
         """Everything that the sizing accounts for."""

@@ -16,6 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import lcm
 
+from kvplan.engines.kit.arithmetic import ceil_div
 from kvplan.engines.kit.refusal import Refusal
 from kvplan.engines.transformers.attention import window_of
 from kvplan.engines.transformers.families import Family
@@ -48,7 +49,7 @@ class Group:
     def blocks(self, tokens: int, page_size: int) -> int:
         """Blocks that one sequence of `tokens` tokens takes."""
         held = tokens if self.window is None else min(tokens, self.window)
-        return -(-held // page_size)
+        return ceil_div(held, page_size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,15 +92,17 @@ class Pool:
 
     def sectors_of_blocks(self, num_blocks: int) -> int:
         """Sectors for a target of whole-model blocks."""
-        return max(1, -(-num_blocks * self.bytes_per_model_block // self.bytes_per_sector))
+        return max(1, ceil_div(num_blocks * self.bytes_per_model_block, self.bytes_per_sector))
 
     def sectors_of_requests(self, batch: int, tokens: int) -> int:
         """Sectors that `batch` sequences of `tokens` tokens take."""
         return sum(
-            -(-batch * group.blocks(tokens, self.page_size) * group.bytes_per_block
-              // self.bytes_per_sector)
+            ceil_div(
+                batch * group.blocks(tokens, self.page_size) * group.bytes_per_block,
+                self.bytes_per_sector,
+            )
             for group in self.groups
-        )  # fmt: skip
+        )
 
     def tensor_bytes(self, sectors: int) -> int:
         """Bytes of the cache tensor."""

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from math import prod
 
+from kvplan.engines.kit.arithmetic import ceil_div
 from kvplan.engines.kit.refusal import Refusal
 from kvplan.engines.transformers.attention import Widths
 from kvplan.engines.transformers.held import Held, LayerCache, own
@@ -79,14 +80,14 @@ def _quantized(
     rows, columns = (groups, group) if by_rows else (group, groups)
     scale = (groups, 1) if by_rows else (1, groups)
     if quantization.backend == "quanto":
-        packed = (-(-rows * quantization.nbits // 8), columns)
+        packed = (ceil_div(rows * quantization.nbits, 8), columns)
         return [
             own(f"{base}._data._data", packed, "uint8"),
             own(f"{base}._scale", scale, dtype),
             own(f"{base}._shift", scale, dtype),
         ]
     if quantization.nbits == 3:  # 10 values in one int32
-        data = own(base, (-(-rows // 10), columns), "int32")
+        data = own(base, (ceil_div(rows, 10), columns), "int32")
     else:
         data = own(base, (rows * quantization.nbits // 8, columns), "uint8")
     return [data, own(f"{base}.scale", scale, dtype), own(f"{base}.zero", scale, dtype)]

@@ -14,6 +14,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kvplan.engines.kit.arithmetic import ceil_div
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
@@ -45,7 +47,7 @@ class Run:
             return 1
         if self.chunk is None or not self.tokens:
             return self.tokens
-        return self.tokens - (-(-self.tokens // self.chunk) - 1) * self.chunk
+        return self.tokens - (ceil_div(self.tokens, self.chunk) - 1) * self.chunk
 
     def decoded(self) -> Run:
         """The same tokens, the last of them from a decode step."""

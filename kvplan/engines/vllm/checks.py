@@ -10,6 +10,7 @@ from bisect import bisect_right
 from itertools import accumulate
 
 from kvplan.engines.kit.refusal import Refused
+from kvplan.engines.kit.versions import as_version
 from kvplan.engines.vllm.facts.families import Family
 from kvplan.engines.vllm.layers.model import Model
 from kvplan.engines.vllm.layers.parallel import stage_sizes
@@ -49,10 +50,8 @@ def _divisors(heads: int) -> str:
 
 
 def _older(version: str, last: str) -> bool:
-    def numbers(text: str) -> tuple[int, ...]:
-        return tuple(int(part) for part in text.split("."))
-
-    return numbers(version) <= numbers(last)
+    first, second = as_version(version), as_version(last)
+    return first is not None and second is not None and first <= second
 
 
 def check_batch(settings: Settings, length: int, tokens: int, *, chunked_prefill: bool) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kvplan.engines.kit.refusal import Refused
+from kvplan.engines.kit.versions import as_version
 from kvplan.engines.request import Request
 from kvplan.engines.vllm.facts.versions import rules_of
 from kvplan.engines.vllm.options.settings import read_settings
@@ -141,5 +142,5 @@ def _fills_blocks(pool: PoolOf) -> bool:
 
 
 def _before(version: str, release: tuple[int, ...]) -> bool:
-    numbers = rules_of(version)[0].version.split(".post")[0].split(".")
-    return tuple(int(part) for part in numbers) < release
+    known = as_version(rules_of(version)[0].version)
+    return known is not None and known.release[: len(release)] < release

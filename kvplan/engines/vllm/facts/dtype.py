@@ -16,6 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kvplan.dtypes import find_dtype
+from kvplan.engines.kit.arithmetic import ceil_div
 from kvplan.engines.vllm.facts.families import Family
 from kvplan.engines.vllm.facts.gpus import Gpu
 from kvplan.errors import UsageError
@@ -93,8 +94,8 @@ class CacheDType:
 
 def _turboquant_slot(name: str, head_size: int) -> int:
     key_bits, value_bits = _TURBOQUANT[name]
-    key = head_size if key_bits == 8 else -(-head_size * key_bits // 8) + 2
-    value = -(-head_size * value_bits // 8) + 4
+    key = head_size if key_bits == 8 else ceil_div(head_size * key_bits, 8) + 2
+    value = ceil_div(head_size * value_bits, 8) + 4
     return key + value + (key + value) % 2
 
 

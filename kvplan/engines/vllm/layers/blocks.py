@@ -17,12 +17,12 @@ from dataclasses import dataclass, replace
 from itertools import product
 from math import lcm
 
+from kvplan.engines.kit.arithmetic import ceil_div
 from kvplan.engines.kit.refusal import Refused
 from kvplan.engines.vllm.backends.backend import Backend
 from kvplan.engines.vllm.backends.query import AttentionQuery
 from kvplan.engines.vllm.layers.model import Model
 from kvplan.engines.vllm.layers.slots import STATE, Slot
-from kvplan.engines.vllm.layers.specs import ceil_div
 
 DEFAULT_BLOCK_SIZE = 16
 

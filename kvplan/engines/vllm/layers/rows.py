@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from kvplan.engines.kit.arithmetic import ceil_div
 from kvplan.engines.vllm.backends.latent import row_alignment
 from kvplan.engines.vllm.layers.blocks import BlockChoice
 from kvplan.engines.vllm.layers.model import Model
@@ -108,7 +109,7 @@ def _latent_spec(slot: Slot, choice: BlockChoice) -> CacheSpec:
 
 def index_row_bytes(head_dim: int) -> int:
     """A key of DeepSeek's indexer: fp8 values, and a float32 scale per 128 of them."""
-    return head_dim + -(-head_dim // 128) * 4
+    return head_dim + ceil_div(head_dim, 128) * 4
 
 
 def _index_spec(model: Model, slot: Slot, choice: BlockChoice) -> CacheSpec:

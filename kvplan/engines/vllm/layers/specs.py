@@ -20,17 +20,8 @@ from dataclasses import dataclass, fields, replace
 from math import gcd
 from typing import Any, ClassVar
 
+from kvplan.engines.kit.arithmetic import ceil_div, round_up
 from kvplan.steps import Steps, pieces
-
-
-def ceil_div(count: int, size: int) -> int:
-    """How many pieces of `size` cover `count`."""
-    return -(-count // size)
-
-
-def round_up(count: int, multiple: int) -> int:
-    """`count` rounded up to a multiple."""
-    return ceil_div(count, multiple) * multiple
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

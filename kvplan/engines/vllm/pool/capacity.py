@@ -16,9 +16,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import lcm
 
+from kvplan.engines.kit.arithmetic import round_up
 from kvplan.engines.kit.refusal import Refusal, Refused
 from kvplan.engines.vllm.facts.versions import Rules
-from kvplan.engines.vllm.layers.specs import Load, round_up
+from kvplan.engines.vllm.layers.specs import Load
 from kvplan.engines.vllm.pool import latent_pool
 from kvplan.engines.vllm.pool.groups import Group
 from kvplan.engines.vllm.pool.kv_layout import is_block_outermost

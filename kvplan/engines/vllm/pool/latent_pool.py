@@ -14,7 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kvplan.engines.vllm.layers.specs import Load, SlidingLatentSpec, ceil_div
+from kvplan.engines.kit.arithmetic import ceil_div
+from kvplan.engines.vllm.layers.specs import Load, SlidingLatentSpec
 from kvplan.engines.vllm.pool.groups import Group
 
 TUPLES, SLOTS, WIDEST, PACKED = "tuples", "slots", "widest", "packed"
