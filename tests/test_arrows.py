@@ -13,11 +13,11 @@ PACKAGE = Path(__file__).resolve().parent.parent / "kvplan"
 # A room may import its own and lower ranks, at the top of a module or inside a function.
 RANKS = {
     "record": 0, "errors": 0, "printable": 0, "notice": 0, "units": 0, "search": 0, "steps": 0,
-    "dtypes": 0,
-    "checks": 1, "documents": 1,
+    "dtypes": 0, "estimate": 0,
+    "checks": 1, "documents": 1, "hardware": 1,
     "spec": 2,
     "engines": 3, "importers": 3,
-    "load": 4, "allocator": 4,
+    "load": 4, "allocator": 4, "budget": 4,
     "plan": 5,
     "running": 6, "verify": 6,
     "report": 7,

@@ -20,6 +20,7 @@ _MODULES = {
     "explain": "explain",
     "verify": "verify",
     "models": "models",
+    "gpus": "gpus",
     "import": "import_",
     "schema": "schema",
 }

@@ -27,6 +27,16 @@ def models(results: Any, *, to_file: bool) -> str:
     return dump({"schema": "kvplan.models/1", "models": model_rows(results)})
 
 
+def gpus(results: Any, *, to_file: bool) -> str:
+    """`kvplan.gpus/1`: the list, or the devices that a name means."""
+    from kvplan.report.gpus_page import gpu_facts
+
+    return dump({"schema": "kvplan.gpus/1", "gpus": gpu_facts(results)})
+
+
+gpu = gpus
+
+
 def model(result: Any, *, to_file: bool) -> str:
     """`kvplan.model/1`: one model."""
     return dump({"schema": "kvplan.model/1", "model": spec_facts(result)})

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from kvplan.checks import Verification
     from kvplan.engines.logical import LogicalCache
     from kvplan.load import LoadedModel
+    from kvplan.plan.devices import Listed
     from kvplan.plan.explain import Explanation
     from kvplan.plan.fit import Fit
     from kvplan.plan.size import SizeResult
@@ -99,6 +100,24 @@ def model(result: LoadedModel, *, to_file: bool) -> str:
 
     spec = result.spec
     return write_spec(spec, header=[attention_label(spec)])
+
+
+def gpus(results: Sequence[Listed], *, to_file: bool) -> str:
+    """`kvplan gpus`: one line per device."""
+    from kvplan.report.gpus_page import table
+
+    console = open_console(to_file=to_file)
+    table(console, results)
+    return text_of(console)
+
+
+def gpu(results: Sequence[Listed], *, to_file: bool) -> str:
+    """`kvplan gpus NAME`: everything known about a device."""
+    from kvplan.report.gpus_page import page
+
+    console = open_console(to_file=to_file)
+    page(console, results)
+    return text_of(console)
 
 
 def _one(console: Console, result: SizeResult, *, layout: bool) -> None:

@@ -13,6 +13,7 @@ from kvplan.report.facts import fit_facts, layer_facts, model_rows, size_facts
 if TYPE_CHECKING:
     from kvplan.checks import Verification
     from kvplan.load import LoadedModel
+    from kvplan.plan.devices import Listed
     from kvplan.plan.explain import Explanation
     from kvplan.plan.fit import Fit
     from kvplan.plan.size import SizeResult
@@ -114,6 +115,12 @@ def _model(found: LoadedModel) -> list[Row]:
     return model_rows([found.spec])
 
 
+def _gpus(found: Sequence[Listed]) -> list[Row]:
+    from kvplan.report.gpus_page import gpu_facts
+
+    return gpu_facts(found)
+
+
 def _verify(found: Verification) -> list[Row]:
     from kvplan.report.verification import verification_rows
 
@@ -146,4 +153,6 @@ _ROWS: dict[str, Callable[..., list[Row]]] = {
     "verify": _verify,
     "models": _models,
     "model": _model,
+    "gpus": _gpus,
+    "gpu": _gpus,
 }

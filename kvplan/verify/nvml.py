@@ -7,30 +7,20 @@ explains a gap, no check depends on it.
 from __future__ import annotations
 
 import ctypes
-import os
 from typing import Any
 
-_LIBRARY = "nvml.dll" if os.name == "nt" else "libnvidia-ml.so.1"
-_SUCCESS, _MORE = 0, 7  # NVML_SUCCESS, NVML_ERROR_INSUFFICIENT_SIZE: the count is set all the same
+from kvplan.hardware.nvml import SUCCESS, Memory, load
 
-
-class _Memory(ctypes.Structure):
-    """nvmlMemory_t: bytes."""
-
-    _fields_ = (
-        ("total", ctypes.c_ulonglong),
-        ("free", ctypes.c_ulonglong),
-        ("used", ctypes.c_ulonglong),
-    )
+_MORE = 7  # NVML_ERROR_INSUFFICIENT_SIZE: the count is set all the same
 
 
 def read_nvml(uuid: str) -> dict[str, int] | None:
     """`{"total_bytes", "used_bytes", "processes"}` of the device with this uuid, or None."""
-    library = _load()
+    library = load()
     if library is None:
         return None
     try:
-        if library.nvmlInit_v2() != _SUCCESS:
+        if library.nvmlInit_v2() != SUCCESS:
             return None
         try:
             return _read(library, uuid)
@@ -40,21 +30,14 @@ def read_nvml(uuid: str) -> dict[str, int] | None:
         return None
 
 
-def _load() -> Any:
-    try:
-        return ctypes.CDLL(_LIBRARY)
-    except OSError:
-        return None
-
-
 def _read(library: Any, uuid: str) -> dict[str, int] | None:
-    device, memory, count = ctypes.c_void_p(), _Memory(), ctypes.c_uint(0)
-    if library.nvmlDeviceGetHandleByUUID(uuid.encode(), ctypes.byref(device)) != _SUCCESS:
+    device, memory, count = ctypes.c_void_p(), Memory(), ctypes.c_uint(0)
+    if library.nvmlDeviceGetHandleByUUID(uuid.encode(), ctypes.byref(device)) != SUCCESS:
         return None
-    if library.nvmlDeviceGetMemoryInfo(device, ctypes.byref(memory)) != _SUCCESS:
+    if library.nvmlDeviceGetMemoryInfo(device, ctypes.byref(memory)) != SUCCESS:
         return None
     listed = library.nvmlDeviceGetComputeRunningProcesses_v3
-    if listed(device, ctypes.byref(count), None) not in (_SUCCESS, _MORE):
+    if listed(device, ctypes.byref(count), None) not in (SUCCESS, _MORE):
         return None
     return {
         "total_bytes": int(memory.total),

@@ -100,7 +100,7 @@ def test_json_nested_without_end(capsys, tiny, flag):
 @pytest.mark.parametrize("gpu", ["nonsense", "", "h100:x", "h100:0", "h100:-1", "h100 x 2!"])
 def test_a_device_that_is_none(capsys, tiny, gpu):
     """Nor is a number of them."""
-    assert "is not a kind that" in refused(capsys, "size", tiny, "--engine", "vllm", "--gpu", gpu)
+    assert "kvplan size: gpu" in refused(capsys, "size", tiny, "--engine", "vllm", "--gpu", gpu)
 
 
 @pytest.mark.parametrize("value", ["", ",", "bf16,", ",bf16", "bf16,,fp8", "fp7", "bf16 fp8"])

@@ -150,11 +150,11 @@ def test_gpus_are_found_under_usual_names() -> None:
         ("l40s", "l40s"),
         ("L40", "l40"),
         ("A100_40GB", "a100-40gb"),
-        ("GH200", "gh200"),
+        ("GH200", "gh200-144gb"),
     ):
         assert find_gpu(text).name == name
     with pytest.raises(UsageError, match="not a kind"):
-        find_gpu("tpu-v5")
+        find_gpu("tpu-v5e")
 
 
 def test_default_tokens_per_step_by_gpu() -> None:

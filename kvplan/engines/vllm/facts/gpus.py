@@ -1,7 +1,8 @@
-"""GPUs as vLLM tells them apart: compute capability, memory class and name.
+"""GPUs as vLLM tells them apart: compute capability, memory class and the driver's name.
 
-Only what decides kernels and defaults is kept. Memory is the marketing size in GiB; vLLM compares
-it with 70 and 160 GiB (vllm 0.33.0, engine/arg_utils.py get_batch_defaults).
+The facts are the catalogue's (`kvplan.hardware`); here stands what vLLM makes of them. Memory is
+what torch reports in GiB, which vLLM compares with 70 and 160 (vllm 0.33.0, engine/arg_utils.py
+get_batch_defaults). Kernels are known for NVIDIA devices; of another the block sizes are not.
 """
 
 from __future__ import annotations
@@ -9,6 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kvplan.errors import UsageError
+from kvplan.hardware.device import Device
+from kvplan.hardware.names import find_device
+from kvplan.hardware.sets import find_devices
+from kvplan.units import GIB
+
+DEFAULT_GPU = "h100"
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +24,7 @@ class Gpu:
 
     name: str
     capability: tuple[int, int]
-    memory_gib: int
+    memory_gib: float
     device_name: str
 
     @property
@@ -26,59 +33,33 @@ class Gpu:
         return self.capability[0]
 
 
-_TABLE: tuple[Gpu, ...] = (
-    Gpu("v100", (7, 0), 32, "Tesla V100-SXM2-32GB"),
-    Gpu("t4", (7, 5), 16, "Tesla T4"),
-    Gpu("a100", (8, 0), 80, "NVIDIA A100-SXM4-80GB"),
-    Gpu("a100-40gb", (8, 0), 40, "NVIDIA A100-SXM4-40GB"),
-    Gpu("a800", (8, 0), 80, "NVIDIA A800-SXM4-80GB"),
-    Gpu("a30", (8, 0), 24, "NVIDIA A30"),
-    Gpu("a10", (8, 6), 24, "NVIDIA A10"),
-    Gpu("a10g", (8, 6), 24, "NVIDIA A10G"),
-    Gpu("a40", (8, 6), 48, "NVIDIA A40"),
-    Gpu("a6000", (8, 6), 48, "NVIDIA RTX A6000"),
-    Gpu("rtx3090", (8, 6), 24, "NVIDIA GeForce RTX 3090"),
-    Gpu("l4", (8, 9), 24, "NVIDIA L4"),
-    Gpu("l40", (8, 9), 48, "NVIDIA L40"),
-    Gpu("l40s", (8, 9), 48, "NVIDIA L40S"),
-    Gpu("rtx4090", (8, 9), 24, "NVIDIA GeForce RTX 4090"),
-    Gpu("h100", (9, 0), 80, "NVIDIA H100 80GB HBM3"),
-    Gpu("h800", (9, 0), 80, "NVIDIA H800"),
-    Gpu("h20", (9, 0), 96, "NVIDIA H20"),
-    Gpu("h200", (9, 0), 141, "NVIDIA H200"),
-    Gpu("gh200", (9, 0), 96, "NVIDIA GH200 480GB"),
-    Gpu("b200", (10, 0), 180, "NVIDIA B200"),
-    Gpu("gb200", (10, 0), 186, "NVIDIA GB200"),
-    Gpu("b300", (10, 3), 270, "NVIDIA B300"),
-    Gpu("gb300", (10, 3), 277, "NVIDIA GB300"),
-    Gpu("rtx5090", (12, 0), 32, "NVIDIA GeForce RTX 5090"),
-    Gpu("rtxpro6000", (12, 0), 96, "NVIDIA RTX PRO 6000 Blackwell"),
-    Gpu("gb10", (12, 1), 120, "NVIDIA GB10"),
-)
-
-GPUS: dict[str, Gpu] = {gpu.name: gpu for gpu in _TABLE}
-DEFAULT_GPU = "h100"
-
-
 def find_gpu(text: str) -> Gpu:
     """The GPU that a name such as `h100`, `H100-80GB` or `nvidia_l40s` means.
 
+    Kinds of one name have the same kernels. Where they differ in memory, the larger one's defaults
+    count: it has more tokens in a step, so a cache that holds them holds those of the smaller too.
+
     Raises:
-        UsageError: no known kind answers to the name.
+        UsageError: no known device answers to the name, or vLLM's kernels on it are not known.
     """
-    key = text.strip().lower().removeprefix("nvidia").strip(" -_").replace("_", "-")
-    if key in GPUS:
-        return GPUS[key]
-    squeezed = key.replace("-", "").replace(" ", "")
-    # The longest name wins: `l40s` is not an `l40`, `gh200` not an `h200`. A number of devices
-    # (`h100:2`) is no part of a name.
-    for name in sorted(GPUS, key=len, reverse=True) if squeezed.isalnum() else ():
-        if squeezed.startswith(name.replace("-", "")):
-            return GPUS[name]
-    raise UsageError(
-        f"gpu {text!r} is not a kind that vllm's kernel choice is known for",
-        hint="one of " + ", ".join(GPUS),
-    )
+    found = find_devices(text)
+    kinds = [find_device(name).device for name in found.others] or [found.smallest]
+    return gpu_of(max(kinds, key=lambda device: device.memory_gb or 0), text)
+
+
+def gpu_of(device: Device, text: str) -> Gpu:
+    """What vLLM sees of a device.
+
+    Raises:
+        UsageError: its compute capability is not known.
+    """
+    total = device.total()
+    if device.capability is None or total is None:
+        raise UsageError(
+            f"gpu {text!r} is not a kind that vllm's kernel choice is known for",
+            hint="NVIDIA devices are; `kvplan gpus` lists them with their compute capability",
+        )
+    return Gpu(device.name, device.capability, total.mid / GIB, device.driver_name)
 
 
 def batched_tokens_default(gpu: Gpu) -> tuple[int, int]:
