@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from kvplan.checks import Check, agreement, undecided
 from kvplan.engines.vllm.facts.versions import VERSIONS, rules_of
-from kvplan.engines.vllm.options.flags import FLAGS
+from kvplan.engines.vllm.options.flags import FLAGS, TABLE
 from kvplan.engines.vllm.planning import FindModel
 from kvplan.errors import UsageError
 from kvplan.running import seen as s
@@ -92,7 +92,7 @@ class Judge:
         given = given_of(
             self.seen,
             int(override) if override else None,
-            FLAGS["kv_cache_memory_bytes"].parse(cache) if cache else None,
+            TABLE.value(FLAGS["kv_cache_memory_bytes"], cache) if cache else None,
             self.setup.swap_gib,
         )
         return Judged(

@@ -12,10 +12,11 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from kvplan.engines.kit.flags import READ
 from kvplan.engines.request import Request
 from kvplan.engines.vllm.facts.gpus import find_gpu
 from kvplan.engines.vllm.facts.versions import NEWEST_V0, VERSIONS, rules_of
-from kvplan.engines.vllm.options.flags import FLAGS, find_flag
+from kvplan.engines.vllm.options.flags import FLAGS, TABLE
 from kvplan.errors import UsageError
 from kvplan.running import seen as s
 from kvplan.running.seen import Fact, Seen
@@ -81,7 +82,7 @@ def settle(seen: Seen, request: Request, version: str | None) -> Setup:
         if name not in FLAGS:
             continue
         try:
-            value = FLAGS[name].parse(fact.value)
+            value = TABLE.value(FLAGS[name], fact.value)
             if name.endswith("_parallel_size") and not 1 <= value <= _MOST_RANKS:
                 raise UsageError(f"{name} is {value}")
         except UsageError:
@@ -90,7 +91,7 @@ def settle(seen: Seen, request: Request, version: str | None) -> Setup:
         options[name], lines[name] = fact.value, fact.line
     for name, value in _given(request).items():
         known = options.get(name)
-        if known is not None and FLAGS[name].parse(known) != FLAGS[name].parse(value):
+        if known is not None and TABLE.value(FLAGS[name], known) != TABLE.value(FLAGS[name], value):
             notes.append(
                 f"{name} is {value} on the command line, {known} in the log (line "
                 f"{lines[name]:,}): the command line's was used"
@@ -127,11 +128,11 @@ def _given(request: Request) -> dict[str, str]:
     """The command line's settings by vLLM's names; numbers of 1 and `auto` are its defaults."""
     given: dict[str, str] = {}
     for name, text in request.options.items():
-        found = find_flag(name)
-        if found is None:
-            raise UsageError(f"{name!r} is not a vllm option that kvplan knows")
-        flag, positive = found
-        given[flag.name] = text if positive else str(not flag.parse(text)).lower()
+        found = TABLE.find(name)
+        if found is None or found.flag.effect != READ:
+            raise TABLE.unknown(name)
+        flag = found.flag
+        given[flag.name] = text if found.positive else str(not TABLE.value(flag, text)).lower()
     if request.ctx is not None:
         given["max_model_len"] = str(request.ctx)
     if request.dtype.strip().lower() != "auto":

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from kvplan.engines.kit.values import human_int
 from kvplan.engines.request import Request
 from kvplan.engines.vllm.facts.versions import rules_of
 from kvplan.engines.vllm.options.argline import split_engine_args
 from kvplan.engines.vllm.options.asked import settled
-from kvplan.engines.vllm.options.flags import TABLE, human_int, read_options
+from kvplan.engines.vllm.options.flags import TABLE, read_options
 from kvplan.engines.vllm.options.settings import read_settings
 from kvplan.errors import UsageError
 from tests.engines.vllm.models import GIB, LLAMA, fit, size
@@ -94,11 +95,11 @@ def test_options_take_dashes_and_underscores() -> None:
 
 def test_every_flag_has_an_origin_and_a_unique_name() -> None:
     """The table is complete and free of doubles."""
-    names = [flag.name for flag in TABLE]
-    spellings = [spelling for flag in TABLE for spelling in flag.spellings]
+    names = [flag.name for flag in TABLE.flags]
+    spellings = [spelling for flag in TABLE.flags for spelling in flag.spellings]
     assert len(set(names)) == len(names)
     assert len(set(spellings)) == len(spellings)
-    assert all(flag.origin for flag in TABLE)
+    assert all(flag.origin for flag in TABLE.flags)
 
 
 def test_ranks_given_twice_must_agree() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 from kvplan.dtypes import find_dtype
 from kvplan.engines.request import Request
 from kvplan.engines.vllm.facts.dtype import VALUES
-from kvplan.engines.vllm.options.flags import find_flag, read_options
+from kvplan.engines.vllm.options.flags import TABLE, read_options
 from kvplan.errors import UsageError
 
 RANKS = {
@@ -64,8 +64,8 @@ def _with_own_format(request: Request) -> Request:
 
 
 def _name(key: str) -> str:
-    found = find_flag(key)
-    return found[0].name if found else key
+    found = TABLE.find(key)
+    return found.flag.name if found else key
 
 
 def ranks(name: str, values: dict[str, Any], asked: int) -> int:

@@ -10,26 +10,9 @@ and those that releases back to 0.2.4 had before (engine/arg_utils.py); envs.py 
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from functools import cache
 
-from kvplan.errors import UsageError
-
-
-class Other(NamedTuple):
-    """A flag that kvplan does not read.
-
-    Attributes:
-        name: its long spelling, or the short one it was given in.
-        values: words that follow it: none (a switch), one, or several (0 too).
-        harmless: it leaves the cache as it is, whatever its value.
-    """
-
-    name: str
-    values: str
-    harmless: bool
-
-
-SWITCH, ONE, SEVERAL = "switch", "one", "several"
+from kvplan.engines.kit.flags import NONE, ONE, SEVERAL, SWITCH, UNKNOWN, Flag
 
 # Without their two dashes; short spellings with their one.
 _SWITCHES = """
@@ -145,7 +128,7 @@ _HARMLESS = {
     "--ubatch-size": r"0|1",
 }
 
-_INSTEAD = {
+INSTEAD = {
     "--attention-config": "--attention-backend is read",
     "-ac": "--attention-backend is read",
     "--config": "write the flags of that file here",
@@ -171,65 +154,23 @@ _SETTINGS = re.compile(
 )
 
 
-def _table() -> dict[str, Other]:
-    found = {}
-    for text, values, harmless in (
-        (_SWITCHES, SWITCH, True), (_ONE, ONE, True), (_SEVERAL, SEVERAL, True),
-        (_CHANGING_SWITCHES, SWITCH, False), (_CHANGING, ONE, False),
-    ):  # fmt: skip
-        for word in text.split():
-            name = word if word.startswith("-") else f"--{word}"
-            found[name] = Other(name, values, harmless)
-    return found
+@cache
+def other_flags() -> tuple[Flag, ...]:
+    """One row for each of them, its long spelling for a name."""
+    return tuple(
+        Flag(
+            name=spelling, spellings=(spelling,), takes=takes, effect=effect,
+            harmless=_HARMLESS.get(spelling), instead=INSTEAD.get(spelling),
+        )
+        for text, takes, effect in (
+            (_SWITCHES, SWITCH, NONE), (_ONE, ONE, NONE), (_SEVERAL, SEVERAL, NONE),
+            (_CHANGING_SWITCHES, SWITCH, UNKNOWN), (_CHANGING, ONE, UNKNOWN),
+        )
+        for word in text.split()
+        for spelling in [word if word.startswith("-") else f"--{word}"]
+    )  # fmt: skip
 
 
-OTHERS = _table()
-
-
-def find_other(text: str) -> tuple[Other, bool] | None:
-    """The flag that a spelling means, and whether positively; None when vLLM has no such flag.
-
-    `--no-x` negates a switch, and `--enable-x` / `--disable-x` are each other's negation.
-    """
-    name = text.replace("_", "-")
-    if re.fullmatch(r"-O\w*", text):
-        return Other("-O", SEVERAL if text == "-O" else SWITCH, True), True
-    if (flag := OTHERS.get(name)) is not None:
-        return flag, True
-    opposite = re.sub(r"^--no-", "--", name)
-    if opposite == name:
-        other = {"--enable-": "--disable-", "--disable-": "--enable-"}
-        opposite = re.sub(r"^--(en|dis)able-", lambda found: other[found[0]], name)
-    flag = OTHERS.get(opposite)
-    return (flag, False) if flag is not None and flag.values == SWITCH else None
-
-
-def check_other(flag: Other, value: str, *, positive: bool, key: str = "") -> None:
-    """Pass a flag over, if the cache is the same with it.
-
-    Raises:
-        UsageError: it is not modelled.
-    """
-    if flag.harmless or not positive:
-        return
-    pattern = _HARMLESS.get(flag.name)
-    if pattern is not None and not key and re.fullmatch(pattern, value.strip(), re.DOTALL):
-        return
-    raise not_modelled(flag.name)
-
-
-def check_setting(name: str) -> None:
-    """Pass a setting of the environment over, if the cache is the same with it.
-
-    Raises:
-        UsageError: it is vLLM's and not modelled.
-    """
-    if name.startswith("VLLM_") and _SETTINGS.fullmatch(name) is None:
-        raise not_modelled(name)
-
-
-def not_modelled(name: str) -> UsageError:
-    """The error for what may change the cache in a way that kvplan does not follow."""
-    return UsageError(
-        f"vllm's {name} may change the cache and is not modelled", hint=_INSTEAD.get(name)
-    )
+def is_harmless_setting(name: str) -> bool:
+    """Whether a setting of the environment leaves the cache as it is."""
+    return not name.startswith("VLLM_") or _SETTINGS.fullmatch(name) is not None
