@@ -11,8 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any
 
+from kvplan.engines.kit import argline
+from kvplan.engines.kit.flags import Flag
+from kvplan.engines.kit.table import Table
+from kvplan.engines.kit.values import boolean, natural, positive, share
+from kvplan.engines.kit.words import split_words
 from kvplan.engines.layout import Provenance
 from kvplan.errors import UsageError
 
@@ -21,8 +26,6 @@ STATIC = ("static", "sliding_window", "hybrid", "hybrid_chunked")
 QUANTIZED = ("quantized",)
 PAGED = ("paged",)
 OFFLOADED = ("offloaded", "offloaded_static", "offloaded_hybrid", "offloaded_hybrid_chunked")
-
-_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,39 +74,71 @@ class Options:
 _GROUP_WISE = ("nbits", "axis_key", "axis_value", "q_group_size", "residual_length")
 
 
-class _Reader:
-    """Takes options one by one, so that what is left over was never asked for."""
+def _no_config(text: str) -> bool:
+    """`config=none` is a DynamicCache() without one; nothing else can be written."""
+    if text.strip().lower() != "none":
+        raise ValueError(text)
+    return False
 
-    def __init__(self, options: Mapping[str, str]) -> None:
-        self.left = {key.replace("-", "_").lstrip("_"): value for key, value in options.items()}
-        self.applied: list[Provenance] = []
 
-    def take(
-        self, name: str, read: Callable[[str, str], _T], default: _T, origin: str | None = None
-    ) -> _T:
-        text = self.left.pop(name, None)
-        if text is not None:
-            return read(name, text)
-        if origin:
-            self.applied.append(Provenance(name, str(default), origin))
-        return default
+def _word(text: str) -> str:
+    return text.strip()
+
+
+def _row(name: str, read: Callable[[str], Any], default: Any, origin: str) -> Flag:
+    spelling = f"--{name.replace('_', '-')}"
+    return Flag(name=name, spellings=(spelling,), read=read, default=default, origin=origin)
+
+
+_GENERATION, _QUANTIZED = "GenerationConfig", "QuantizedCache"
+_BATCHING = "ContinuousBatchingConfig"
+
+TABLE = Table(
+    engine="transformers",
+    flags=(
+        _row("cache_implementation", _word, "dynamic", "generate()"),
+        _row("prefill", natural, None, "kvplan: tokens of the prompt"),
+        _row("prefill_chunk_size", positive, None, _GENERATION),
+        _row("max_cache_len", positive, None, _GENERATION),
+        _row("config", _no_config, True, "kvplan: DynamicCache() without the model's config"),
+        _row("backend", _word, "quanto", _QUANTIZED),
+        _row("nbits", positive, 4, _QUANTIZED),
+        _row("axis_key", int, 0, _QUANTIZED),
+        _row("axis_value", int, 0, _QUANTIZED),
+        _row("q_group_size", positive, 64, _QUANTIZED),
+        _row("residual_length", natural, 128, _QUANTIZED),
+        _row("page_size", positive, 256, _BATCHING),
+        _row("num_blocks", positive, None, _BATCHING),
+        _row("max_memory_percent", share, None, _BATCHING),
+        _row("max_batch_tokens", positive, 8192, _BATCHING),
+        _row("max_requests_per_batch", positive, 1024, _BATCHING),
+        _row("max_blocks_per_request", natural, 32, _BATCHING),
+        _row("use_async_batching", boolean, False, _BATCHING),
+        _row("return_logprobs", boolean, False, _BATCHING),
+        _row("attn_implementation", _word, "flash", "from_pretrained()"),
+        _row("logits_to_keep", boolean, True, "kvplan: the class takes logits_to_keep"),
+    ),
+    abbreviates=False,
+    opposites=False,
+    help="docs/engines/transformers.md lists the options of its caches",
+)
 
 
 def split_args(text: str) -> dict[str, str]:
     """Arguments as `nbits=2 q_group_size=128`, or with dashes in front, as options.
 
     Raises:
-        UsageError: a word that gives no value.
+        UsageError: a word that gives no value, or an option that transformers does not know.
     """
-    options = {}
-    for word in text.replace(",", " ").split():
-        name, given, value = word.lstrip("-").partition("=")
+    words = []
+    for word in split_words(text.replace(",", " ")):
+        name, given, _ = word.text.lstrip("-").partition("=")
         if not given or not name:
             raise UsageError(
-                f"transformers argument {word!r} gives no value", hint="write NAME=VALUE"
+                f"transformers argument {word.text!r} gives no value", hint="write NAME=VALUE"
             )
-        options[name.replace("-", "_")] = value
-    return options
+        words.append(word._replace(text=f"--{word.text.lstrip('-')}"))
+    return argline.options(TABLE, argline.parse(TABLE, words))
 
 
 def read_options(options: Mapping[str, str]) -> Options:
@@ -112,55 +147,49 @@ def read_options(options: Mapping[str, str]) -> Options:
     Raises:
         UsageError: an option that transformers does not know, or a value it cannot take.
     """
-    reader = _Reader(options)
-    implementation = reader.take("cache_implementation", _text, "dynamic", "generate()'s default")
-    kind = _kind(implementation)
-    prefill = reader.take("prefill", _natural, None)
-    chunk = reader.take("prefill_chunk_size", _positive, None)
-    max_cache_len = reader.take("max_cache_len", _positive, None)
-    with_config = reader.take("config", _config, True)
-    given = tuple(name for name in _GROUP_WISE if name in reader.left)
-    origin = "QuantizedCache's default" if kind == "quantized" else None
+    values = TABLE.values({name.lstrip("_"): text for name, text in options.items()})
+
+    def value(name: str) -> Any:
+        return values.get(name, TABLE.by_name[name].default)
+
+    kind = _kind(value("cache_implementation"))
     quantization = Quantization(
-        backend=reader.take("backend", _text, "quanto", origin),
-        nbits=reader.take("nbits", _positive, 4),
-        axis_key=reader.take("axis_key", _integer, 0),
-        axis_value=reader.take("axis_value", _integer, 0),
-        q_group_size=reader.take("q_group_size", _positive, 64),
-        residual_length=reader.take("residual_length", _natural, 128),
-        group_wise_given=given,
+        **{name: value(name) for name in ("backend", *_GROUP_WISE)},
+        group_wise_given=tuple(name for name in _GROUP_WISE if name in values),
     )
-    if kind == "quantized" and quantization.backend != "fp8":
-        reader.applied += [
-            Provenance(name, str(getattr(quantization, name)), "QuantizedCache's default")
-            for name in _GROUP_WISE
-            if name not in given
-        ]
-    paged = "ContinuousBatchingConfig's default" if kind == "paged" else None
     paging = Paging(
-        page_size=reader.take("page_size", _positive, 256, paged),
-        num_blocks=reader.take("num_blocks", _positive, None),
-        max_memory_percent=reader.take("max_memory_percent", _fraction, None),
-        max_batch_tokens=reader.take("max_batch_tokens", _positive, 8192),
-        max_requests_per_batch=reader.take("max_requests_per_batch", _positive, 1024),
-        max_blocks_per_request=reader.take("max_blocks_per_request", _natural, 32),
-        use_async_batching=reader.take("use_async_batching", _boolean, False),
-        return_logprobs=reader.take("return_logprobs", _boolean, False),
-        flash_attention=reader.take("attn_implementation", _text, "flash").startswith("flash"),
-        logits_to_keep=reader.take("logits_to_keep", _boolean, True),
+        **{name: value(name) for name in _PAGING},
+        flash_attention=value("attn_implementation").startswith("flash"),
     )
-    if reader.left:
-        raise UsageError(f"transformers has no cache option {sorted(reader.left)[0]!r}")
     return Options(
         kind=kind,
-        prefill=prefill,
-        chunk=chunk,
-        max_cache_len=max_cache_len,
-        with_config=with_config,
+        prefill=value("prefill"),
+        chunk=value("prefill_chunk_size"),
+        max_cache_len=value("max_cache_len"),
+        with_config=value("config"),
         quantization=quantization,
         paging=paging,
-        provenance=tuple(reader.applied),
+        provenance=tuple(
+            Provenance(name, str(value(name)), f"{TABLE.by_name[name].origin}'s default")
+            for name in _applied(kind, quantization.backend)
+            if name not in values
+        ),
     )
+
+
+_PAGING = (
+    "page_size", "num_blocks", "max_memory_percent", "max_batch_tokens", "max_requests_per_batch",
+    "max_blocks_per_request", "use_async_batching", "return_logprobs", "logits_to_keep",
+)  # fmt: skip
+
+
+def _applied(kind: str, backend: str) -> tuple[str, ...]:
+    """Options whose defaults the answer names."""
+    if kind == "paged":
+        return "cache_implementation", "page_size"
+    if kind == "quantized":
+        return ("cache_implementation", "backend", *(_GROUP_WISE if backend != "fp8" else ()))
+    return ("cache_implementation",)
 
 
 def _kind(implementation: str) -> str:
@@ -180,51 +209,3 @@ def _kind(implementation: str) -> str:
         f"cache_implementation {implementation!r} is not one of transformers",
         hint="one of " + ", ".join((*DYNAMIC, *STATIC, *QUANTIZED, *PAGED)),
     )
-
-
-def _text(name: str, text: str) -> str:
-    return str(text).strip()
-
-
-def _integer(name: str, text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise UsageError(f"{name} is {text!r}, not a whole number") from None
-
-
-def _natural(name: str, text: str) -> int:
-    value = _integer(name, text)
-    if value < 0:
-        raise UsageError(f"{name} is {value}, it must not be negative")
-    return value
-
-
-def _positive(name: str, text: str) -> int:
-    value = _integer(name, text)
-    if value < 1:
-        raise UsageError(f"{name} is {value}, it must be at least 1")
-    return value
-
-
-def _fraction(name: str, text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        raise UsageError(f"{name} is {text!r}, not a number") from None
-    if not 0 < value <= 1:
-        raise UsageError(f"{name} is {text}, it must be above 0 and at most 1")
-    return value
-
-
-def _boolean(name: str, text: str) -> bool:
-    value = str(text).strip().lower()
-    if value not in ("true", "false"):
-        raise UsageError(f"{name} is {text!r}, not true or false")
-    return value == "true"
-
-
-def _config(name: str, text: str) -> bool:
-    if str(text).strip().lower() != "none":
-        raise UsageError(f"{name} is {text!r}", hint="config=none is a DynamicCache() without one")
-    return False
