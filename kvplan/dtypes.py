@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from kvplan.arithmetic import ceil_div
 from kvplan.errors import UsageError
 
 
@@ -42,7 +43,7 @@ class DType(NamedTuple):
         Blocks run along the whole row of `count * dim` elements, as ggml lays a row out; a last
         block that is not full still takes its place.
         """
-        blocks = -(-count * dim // self.block_elements)
+        blocks = ceil_div(count * dim, self.block_elements)
         return blocks * self.block_bytes + count * self.vector_bytes
 
 

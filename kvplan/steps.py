@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from kvplan.arithmetic import round_up
+
 
 class Step(NamedTuple):
     """One term: `each` more for every `size` tokens between `floor` and `cap`.
@@ -41,7 +43,7 @@ class Step(NamedTuple):
         """The numbers of tokens in first .. last at which it is more than one token earlier."""
         low = max(first, self.floor + 1)
         high = last if self.cap is None else min(last, self.cap)
-        begin = -(-(low + self.lead) // self.size) * self.size - self.lead
+        begin = round_up(low + self.lead, self.size) - self.lead
         yield from range(begin, high + 1, self.size)
 
 

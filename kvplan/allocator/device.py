@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kvplan.allocator.rounding import MIB, round_up
+from kvplan.allocator.rounding import MIB
+from kvplan.arithmetic import round_up
 
 PAGE = 2 * MIB  # granularity of cudaMalloc for large sizes, and of cuMemCreate
 

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 
 from kvplan.allocator.blocks import Block, Pool, Segment
 from kvplan.allocator.device import DeviceMemory
-from kvplan.allocator.rounding import SMALL_SEGMENT, round_up
+from kvplan.allocator.rounding import SMALL_SEGMENT
 from kvplan.allocator.stats import Gauge
+from kvplan.arithmetic import round_up
 
 
 @dataclass(slots=True, frozen=True, kw_only=True)

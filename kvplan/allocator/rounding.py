@@ -9,6 +9,8 @@ Source: PyTorch 2.6 to 2.14, c10/cuda/CUDACachingAllocator.cpp and c10/core/Allo
 
 from __future__ import annotations
 
+from kvplan.arithmetic import round_up
+
 MIB = 1 << 20
 MIN_BLOCK = 512  # every block is a multiple of it
 SMALL_MAX = 1 * MIB  # largest size served by the small pool
@@ -20,11 +22,6 @@ OWN_SEGMENT_STEP = 2 * MIB
 #: Entries of `roundup_power2_divisions`: [1, 2) MiB, [2, 4) MiB, ... and from 32 GiB up.
 #: Sizes below 1 MiB use the first.
 DIVISION_INTERVALS = 16
-
-
-def round_up(value: int, step: int) -> int:
-    """The smallest multiple of `step` that is at least `value`."""
-    return -(-value // step) * step
 
 
 def round_size(nbytes: int, divisions: tuple[int, ...]) -> int:

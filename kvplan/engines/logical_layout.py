@@ -18,8 +18,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 
+from kvplan.arithmetic import ceil_div
 from kvplan.dtypes import CacheDTypes, DType
-from kvplan.engines.kit.arithmetic import ceil_div
 from kvplan.engines.layout import CacheLayout, RankLayout, Tensor
 from kvplan.engines.logical import logical_cache
 from kvplan.engines.logical_shards import Shard, shards

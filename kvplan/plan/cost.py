@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+from kvplan.arithmetic import ceil_div
 from kvplan.engines import find_engine
-from kvplan.engines.kit.arithmetic import ceil_div
 from kvplan.engines.layout import CacheLayout, spec_beside
 from kvplan.engines.logical import logical_cache
 from kvplan.engines.request import Request

@@ -10,8 +10,8 @@ from __future__ import annotations
 from math import lcm
 from typing import NamedTuple
 
+from kvplan.arithmetic import ceil_div
 from kvplan.dtypes import CacheDTypes, DType
-from kvplan.engines.kit.arithmetic import ceil_div
 from kvplan.engines.logical import LogicalCache, StateShare
 from kvplan.spec.states import Factor, HeadState, SharedCache, State
 from kvplan.units import format_count

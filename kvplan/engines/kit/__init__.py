@@ -1,1 +1,1 @@
-"""What every engine would write again: refusals, version rules, flag tables, integer arithmetic."""
+"""What every engine would write again: refusals, version rules, flag tables."""

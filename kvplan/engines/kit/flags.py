@@ -84,7 +84,7 @@ class Flag:
         return (first is None or first <= wanted) and (last is None or wanted <= last)
 
 
-class Found(NamedTuple):
+class Meaning(NamedTuple):
     """What a word means: the flag, whether positively, and a value joined to a short spelling."""
 
     flag: Flag

@@ -13,7 +13,7 @@ from difflib import get_close_matches
 from functools import cached_property
 from typing import Any
 
-from kvplan.engines.kit.flags import ONE, READ, SEVERAL, Flag, Found
+from kvplan.engines.kit.flags import ONE, READ, SEVERAL, Flag, Meaning
 from kvplan.errors import UsageError
 
 _SHOWN = 120  # characters of a value that an error repeats
@@ -42,7 +42,7 @@ class Table:
     underscores: bool = True
     abbreviates: bool = True
     opposites: bool = True
-    special: Callable[[str], Found | None] = lambda word: None
+    special: Callable[[str], Meaning | None] = lambda word: None
     ignores: Callable[[str], bool] = lambda name: True
     instead: Mapping[str, str] = field(default_factory=dict)
     help: str = ""
@@ -64,21 +64,21 @@ class Table:
         yield self._read
         yield self._all  # made only when the first does not have the word
 
-    def find(self, text: str) -> Found | None:
+    def find(self, text: str) -> Meaning | None:
         """The flag that a name or a whole spelling means."""
         if text in self.by_name:
-            return Found(self.by_name[text])
+            return Meaning(self.by_name[text])
         bare = text.lstrip("-")
         if self.underscores:
             bare = bare.replace("_", "-")
         dashes = text[: len(text) - len(text.lstrip("-"))] or "--"
         for spellings in self._spellings():
             if (flag := spellings.get(dashes + bare)) is not None:
-                return Found(flag)
+                return Meaning(flag)
             if (flag := self.by_name.get(bare.replace("-", "_"))) is not None:
-                return Found(flag)
+                return Meaning(flag)
             if (flag := spellings.get("--" + self._opposite(bare))) is not None and flag.is_switch:
-                return Found(flag, positive=False)
+                return Meaning(flag, positive=False)
         return None
 
     def _opposite(self, bare: str) -> str:
@@ -89,7 +89,7 @@ class Table:
                 return second + bare[len(first) :]
         return ""
 
-    def meant(self, word: str, where: str | None = None) -> Found | None:
+    def meant(self, word: str, where: str | None = None) -> Meaning | None:
         """The flag that a word of a line means: whole, abbreviated, or with its value joined.
 
         Raises:
@@ -100,17 +100,17 @@ class Table:
             return found
         short = self._all.get(word[:2]) if len(word) > 2 and word[1] != "-" else None
         if short is not None and short.takes in (ONE, SEVERAL):
-            return Found(short, joined=word[2:])
+            return Meaning(short, joined=word[2:])
         wanted = word.replace("_", "-") if self.underscores else word
         if not wanted.startswith("--") or len(wanted) < 3:
             return None
-        near: dict[str, Found] = {}
+        near: dict[str, Meaning] = {}
         for spelling, flag in self._all.items():
             if spelling.startswith(wanted):
-                near[spelling] = Found(flag)
+                near[spelling] = Meaning(flag)
             negated = "--no-" + spelling[2:]
             if flag.is_switch and spelling.startswith("--") and negated.startswith(wanted):
-                near[negated] = Found(flag, positive=False)
+                near[negated] = Meaning(flag, positive=False)
         if len({(id(found.flag), found.positive) for found in near.values()}) > 1:
             raise UsageError(
                 f"{self.engine} argument {word!r} is the beginning of several flags",

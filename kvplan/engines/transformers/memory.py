@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kvplan.engines.kit.arithmetic import ceil_div
+from kvplan.arithmetic import ceil_div
 from kvplan.engines.transformers.options import Paging
 from kvplan.engines.transformers.paged import TRASH_SECTORS, Pool
 from kvplan.errors import UsageError

@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import lcm
 
-from kvplan.engines.kit.arithmetic import ceil_div
+from kvplan.arithmetic import ceil_div
 from kvplan.engines.kit.refusal import Refusal
 from kvplan.engines.transformers.attention import window_of
 from kvplan.engines.transformers.families import Family

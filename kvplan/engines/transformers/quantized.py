@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from math import prod
 
-from kvplan.engines.kit.arithmetic import ceil_div
+from kvplan.arithmetic import ceil_div
 from kvplan.engines.kit.refusal import Refusal
 from kvplan.engines.transformers.attention import Widths
 from kvplan.engines.transformers.held import Held, LayerCache, own

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kvplan.engines.kit.arithmetic import ceil_div
+from kvplan.arithmetic import ceil_div
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,6 +27,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
+from kvplan.arithmetic import round_up
 from kvplan.importers.gguf.tensors import TensorInfo, read_tensor_infos, weight_bytes
 from kvplan.importers.gguf.values import (
     Budget,
@@ -176,7 +177,7 @@ def _read_chain(
         tensors = read_tensor_infos(cursor, tensor_count, part=index, seen=names, budget=budget)
         alignment = metadata.get("general.alignment", DEFAULT_ALIGNMENT)
         assert isinstance(alignment, int)
-        data_start = -(-cursor.pos // alignment) * alignment
+        data_start = round_up(cursor.pos, alignment)
         data_bytes = max((tensor.offset + (tensor.nbytes or 0) for tensor in tensors), default=0)
         missing = max(0, data_start + data_bytes - size) if data_bytes else 0
     return _Part(

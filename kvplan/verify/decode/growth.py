@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
+from kvplan.arithmetic import ceil_div
 from kvplan.checks import Check
 from kvplan.engines.logical import logical_cache
 from kvplan.engines.request import Request
@@ -65,7 +66,7 @@ def _blocks(layout: Layout, size: int, device: str) -> Check:
     start = 1
     if last < 2 * size:
         first, last = stretches(states)[-1]
-        start, last = -(-first // size) + 1, last + _POINTS * size
+        start, last = ceil_div(first, size) + 1, last + _POINTS * size
     lengths = [size * blocks for blocks in range(start, start + _POINTS) if size * blocks <= last]
     where = f"whole blocks of {size}, {lengths[0]:,} to {lengths[-1]:,} tokens"
     return _line("bytes_per_token_slope[paged]", layout, lengths, where, device)

@@ -15,6 +15,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from kvplan.arithmetic import ceil_div
+
 
 class Placement(NamedTuple):
     """A map from positions to slots.
@@ -58,8 +60,8 @@ def in_a_row(batch: int, tokens: int, span: int | None, device: str) -> Placemen
 
 def blocks_of(tokens: int, span: int | None, block_size: int) -> int:
     """Blocks that one sequence of `tokens` tokens takes."""
-    blocks = -(-tokens // block_size)
-    return blocks if span is None else min(blocks, -(-(span - 1) // block_size) + 1)
+    blocks = ceil_div(tokens, block_size)
+    return blocks if span is None else min(blocks, ceil_div(span - 1, block_size) + 1)
 
 
 def in_blocks(

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from kvplan.arithmetic import round_up
 from kvplan.checks import Check, compare
 from kvplan.engines.layout import Tensor
 from kvplan.verify.devices.device import Advance, Measurement, Room
@@ -69,7 +70,7 @@ class AcceleratorDevice:
     def cost(self, tensors: Sequence[Tensor]) -> int:
         """The tensors' bytes in whole pages of 2 MiB, an estimate from above for large ones."""
         page = 2 << 20
-        return sum(-(-tensor.bytes // page) * page for tensor in tensors)
+        return sum(round_up(tensor.bytes, page) for tensor in tensors)
 
     def measure(self, tensors: Sequence[Tensor], advance: Advance) -> Measurement:
         """Allocate through torch, write every byte, read the counters, free."""

@@ -16,6 +16,7 @@ import platform
 from collections.abc import Sequence
 from typing import Any
 
+from kvplan.arithmetic import ceil_div, round_up
 from kvplan.checks import Check, compare, undecided
 from kvplan.engines.layout import Tensor
 from kvplan.verify.devices.device import Advance, Measurement, Room
@@ -64,7 +65,7 @@ class CpuDevice:
 
     def cost(self, tensors: Sequence[Tensor]) -> int:
         """Whole pages, and the page tables over them."""
-        pages = sum(-(-tensor.bytes // PAGE) for tensor in tensors)
+        pages = sum(ceil_div(tensor.bytes, PAGE) for tensor in tensors)
         return pages * (PAGE + _PAGE_TABLE_ENTRY)
 
     def measure(self, tensors: Sequence[Tensor], advance: Advance) -> Measurement:
@@ -134,7 +135,7 @@ class _Mapped:
     def addresses(self) -> tuple[int, int]:
         """First address, and the one after the last page."""
         start = int(self._tensor.data_ptr())
-        return start, start + -(-self.size // PAGE) * PAGE
+        return start, start + round_up(self.size, PAGE)
 
     def touch(self, advance: Advance) -> None:
         """Write to every page; a mapping begins on a page."""
@@ -170,7 +171,7 @@ def _growth(before: int | None) -> int | None:
 def _resident_checks(
     tensors: Sequence[Tensor], resident: int | None, grown: int | None
 ) -> list[Check]:
-    pages = sum(-(-tensor.bytes // PAGE) for tensor in tensors)
+    pages = sum(ceil_div(tensor.bytes, PAGE) for tensor in tensors)
     if resident is None:
         return [
             undecided(
@@ -198,7 +199,7 @@ def _resident_checks(
 
 
 def _peak(tensors: Sequence[Tensor], highest: int | None) -> Check:
-    pages = sum(-(-tensor.bytes // PAGE) for tensor in tensors)
+    pages = sum(ceil_div(tensor.bytes, PAGE) for tensor in tensors)
     why = "highest growth of the whole process on the way (VmHWM): nothing temporary was needed"
     if highest is None:
         return undecided("peak_bytes", f"{why}: not reported here", predicted=pages * PAGE)

@@ -14,6 +14,7 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
+from kvplan.arithmetic import round_up
 from kvplan.engines.layout import Tensor
 from kvplan.errors import UsageError
 from kvplan.units import format_bytes
@@ -83,7 +84,7 @@ class CudaDevice:
         )
         if found.reserved is not None:
             return found.reserved
-        return sum(-(-tensor.bytes // _DRIVER_PAGE) * _DRIVER_PAGE for tensor in tensors)
+        return sum(round_up(tensor.bytes, _DRIVER_PAGE) for tensor in tensors)
 
     def measure(self, tensors: Sequence[Tensor], advance: Advance) -> Measurement:
         """Allocate through torch, write every byte, read the three views, free."""

@@ -114,3 +114,17 @@ def test_a_code_must_be_listed() -> None:
     with pytest.raises(ValueError, match="not listed"):
         Refusal(code="no-such-code", exception="ValueError", message="x")
     assert Refused("no-memory", "ValueError", "none", longest=0).refusal.figures == {"longest": 0}
+
+
+def test_every_code_is_given_somewhere_and_no_other() -> None:
+    """The list has no code that no rule gives, and no rule gives one that is not listed."""
+    given: set[str] = set()
+    for path in (ROOT / "kvplan" / "engines").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not isinstance(node, ast.Call):
+                continue
+            name = getattr(node.func, "id", "")
+            codes = node.args[:1] if name == "Refused" else []
+            codes += [item.value for item in node.keywords if item.arg == "code"]
+            given |= {code.value for code in codes if isinstance(code, ast.Constant)}
+    assert given == set(CODES)

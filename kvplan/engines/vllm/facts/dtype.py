@@ -15,8 +15,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kvplan.arithmetic import ceil_div
 from kvplan.dtypes import find_dtype
-from kvplan.engines.kit.arithmetic import ceil_div
 from kvplan.engines.vllm.facts.families import Family
 from kvplan.engines.vllm.facts.gpus import Gpu
 from kvplan.errors import UsageError

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 from math import lcm
 
-from kvplan.engines.kit.arithmetic import ceil_div
+from kvplan.arithmetic import ceil_div
 from kvplan.engines.kit.refusal import Refused
 from kvplan.engines.vllm.backends.backend import Backend
 from kvplan.engines.vllm.backends.query import AttentionQuery

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kvplan.engines.kit.arithmetic import ceil_div
+from kvplan.arithmetic import ceil_div
 from kvplan.engines.vllm.backends.latent import row_alignment
 from kvplan.engines.vllm.layers.blocks import BlockChoice
 from kvplan.engines.vllm.layers.model import Model

@@ -20,7 +20,7 @@ from dataclasses import dataclass, fields, replace
 from math import gcd
 from typing import Any, ClassVar
 
-from kvplan.engines.kit.arithmetic import ceil_div, round_up
+from kvplan.arithmetic import ceil_div, round_up
 from kvplan.steps import Steps, pieces
 
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kvplan.engines.kit.flags import BOOLEAN, NONE, ONE, SEVERAL, SWITCH, Flag, Found
+from kvplan.engines.kit.flags import BOOLEAN, NONE, ONE, SEVERAL, SWITCH, Flag, Meaning
 from kvplan.engines.kit.table import Table
 from kvplan.engines.kit.values import boolean, human_int, items, mapping, positive, share
 from kvplan.engines.vllm.options.other_flags import INSTEAD, is_harmless_setting, other_flags
@@ -81,12 +81,12 @@ _FLAGS: tuple[Flag, ...] = (
 )  # fmt: skip
 
 
-def _level(word: str) -> Found | None:
+def _level(word: str) -> Meaning | None:
     """`-O3` and `-O 3`: optimisation levels, which leave the cache as it is."""
     if re.fullmatch(r"-O\w*", word) is None:
         return None
     takes = SEVERAL if word == "-O" else SWITCH
-    return Found(Flag(name="-O", spellings=("-O",), takes=takes, effect=NONE))
+    return Meaning(Flag(name="-O", spellings=("-O",), takes=takes, effect=NONE))
 
 
 TABLE = Table(

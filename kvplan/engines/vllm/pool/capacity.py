@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import lcm
 
-from kvplan.engines.kit.arithmetic import round_up
+from kvplan.arithmetic import round_up
 from kvplan.engines.kit.refusal import Refusal, Refused
 from kvplan.engines.vllm.facts.versions import Rules
 from kvplan.engines.vllm.layers.specs import Load

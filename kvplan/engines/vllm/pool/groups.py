@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from kvplan.engines.kit.arithmetic import ceil_div
+from kvplan.arithmetic import ceil_div
 from kvplan.engines.kit.refusal import Refused
 from kvplan.engines.vllm.facts.versions import Rules
 from kvplan.engines.vllm.layers.runs import Run

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kvplan.engines.kit.arithmetic import ceil_div
+from kvplan.arithmetic import ceil_div
 from kvplan.engines.vllm.layers.specs import Load, SlidingLatentSpec
 from kvplan.engines.vllm.pool.groups import Group
 

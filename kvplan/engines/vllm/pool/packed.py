@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kvplan.engines.kit.arithmetic import ceil_div
+from kvplan.arithmetic import ceil_div
 from kvplan.engines.vllm.layers.runs import Run
 from kvplan.engines.vllm.layers.specs import StateSpec
 from kvplan.engines.vllm.pool.groups import Group, deal

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kvplan.engines.kit.arithmetic import ceil_div, round_up
+from kvplan.arithmetic import ceil_div, round_up
 
 
 @pytest.mark.parametrize(
