@@ -41,7 +41,7 @@ def read_bytes(path: str, policy: Policy) -> bytes:
     except (OSError, ValueError) as error:  # ValueError: an embedded NUL in the name
         reason = getattr(error, "strerror", None) or str(error)
         raise policy.error(f"cannot be read: {reason}", where=path) from None
-    if not data.strip():
+    if not data or data.isspace():
         raise policy.error("is empty", where=path)
     return data
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import re
+from itertools import chain
 from typing import Any
 
 from kvplan.documents.document import Document, Problem
@@ -30,12 +31,12 @@ def read_json(text: str, name: str, policy: Policy = CONFIG) -> Document:
         raise policy.error(
             f"is longer than the {policy.max_bytes:,} characters that can be right", where=name
         )
-    twice = False
+    twice: list[str] = []
 
     def joined(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        nonlocal twice
         found = dict(pairs)
-        twice = twice or len(found) != len(pairs)
+        if len(found) != len(pairs):
+            twice.append(name)
         return found
 
     problems: tuple[Problem, ...] = ()
@@ -63,15 +64,14 @@ def _is_within(data: Any, policy: Policy) -> bool:
     values = depth = 0
     while level:
         values += len(level)
+        kinds = set(map(type, level))  # most levels hold texts alone
+        if int in kinds and any(type(v) is int and abs(v) >= _LARGEST for v in level):
+            return False
         inner: list[Any] = []
-        for value in level:
-            kind = type(value)
-            if kind is dict:
-                inner += value.values()
-            elif kind is list:
-                inner += value
-            elif kind is int and not -_LARGEST < value < _LARGEST:
-                return False
+        if dict in kinds:
+            inner += chain.from_iterable(v.values() for v in level if type(v) is dict)
+        if list in kinds:
+            inner += chain.from_iterable(v for v in level if type(v) is list)
         depth += bool(inner)
         if values > policy.max_values or depth > policy.max_depth:
             return False
