@@ -28,5 +28,5 @@ bench: dev  ## start-up against the bare imports, and engine plans per second
 	$(BIN)/python -m tests.bench.startup
 	$(BIN)/python -m tests.bench.vllm
 
-catalogue: dev  ## compile model_specs/ again after editing it
-	$(BIN)/python -m kvplan.spec.index
+catalogue: dev  ## check every spec of model_specs/ and compile them
+	$(BIN)/python -m kvplan.spec.folder

@@ -92,7 +92,13 @@ def load_model(
             raise _with_more_hints(error, model) from None
         entry = loosely
     spec = entry.spec()
-    return LoadedModel(spec, entry.file, hf_id=_asked_id(spec, model), asked=_asked(spec, model))
+    return LoadedModel(
+        spec,
+        entry.file,
+        catalogue.notices(),
+        hf_id=_asked_id(spec, model),
+        asked=_asked(spec, model),
+    )
 
 
 def import_model(path: str, *, allow_network: bool = False) -> tuple[Imported, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kvplan.cli.complain import complain
 from kvplan.cli.options import REPORT, SPECS, Argument, Command, Option, Values
 
 
@@ -21,7 +22,11 @@ def run(values: Values) -> int:
     from kvplan.plan.models import list_models
 
     found = list_models(
-        family=values["family"], attention=values["attention"], search=values["search"], specs=specs
+        family=values["family"],
+        attention=values["attention"],
+        search=values["search"],
+        specs=specs,
+        left_out=lambda message: complain(f"warning: {message}"),
     )
     emit("models", found, values)
     return 0 if found else 1

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from kvplan.spec.catalogue import Catalogue
+from kvplan.errors import SpecError
+from kvplan.spec.catalogue import Catalogue, Entry
 from kvplan.spec.labels import attention_label
 from kvplan.spec.model import ModelSpec
 from kvplan.spec.names import holds
@@ -16,6 +17,7 @@ def list_models(
     attention: str | None = None,
     search: str | None = None,
     specs: Sequence[str] | None = None,
+    left_out: Callable[[str], None] | None = None,
 ) -> list[ModelSpec]:
     """The specs that match every given filter, by name.
 
@@ -25,13 +27,15 @@ def list_models(
         search: text in the name, an alias or a Hugging Face id, in any case; blanks, `_` and `:`
             are dashes.
         specs: folders of the user's own specs; None reads KVPLAN_SPECS.
+        left_out: told of each file that is no spec; None raises instead.
 
     Raises:
-        SpecError: a spec that breaks the vocabulary.
+        SpecError: a file that is no spec.
     """
     found: dict[str, ModelSpec] = {}
     seen: set[str] = set()
-    for entry in Catalogue(specs).entries():
+    catalogue = Catalogue(specs)
+    for entry in catalogue.entries():
         if entry.name in seen:  # the user's own hides the catalogue's, whether it matches or not
             continue
         seen.add(entry.name)
@@ -39,10 +43,28 @@ def list_models(
             continue
         if search is not None and not holds(entry.names(), search):
             continue
-        spec = entry.spec()
+        spec = _spec(entry, left_out)
+        if spec is None:
+            continue
         if attention is None or attention.lower() in _label_parts(spec):
             found[entry.name] = spec
+    for notice in catalogue.notices():
+        _tell(SpecError(notice.message), left_out)
     return [found[name] for name in sorted(found)]
+
+
+def _spec(entry: Entry, left_out: Callable[[str], None] | None) -> ModelSpec | None:
+    try:
+        return entry.spec()
+    except SpecError as error:
+        _tell(error, left_out)
+        return None
+
+
+def _tell(error: SpecError, left_out: Callable[[str], None] | None) -> None:
+    if left_out is None:
+        raise error
+    left_out(str(error))
 
 
 def _label_parts(spec: ModelSpec) -> set[str]:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kvplan.documents.document import Document
 from kvplan.errors import SpecError, UnknownModelError
-from kvplan.spec.index import SpecFolder, builtin_folder
+from kvplan.notice import Notice
+from kvplan.spec.folder import SpecFolder, builtin_folder
 from kvplan.spec.model import ModelSpec
 from kvplan.spec.reader import read_spec
 
@@ -20,20 +21,22 @@ ENVIRONMENT = "KVPLAN_SPECS"
 
 
 class Entry(NamedTuple):
-    """A spec's document and the names it answers to, without having built the model."""
+    """A spec's plain data and the names it answers to, without having built the model."""
 
-    document: Document
+    data: Any
+    file_name: str
+    folder: SpecFolder
 
     @property
     def file(self) -> str:
-        """The spec's file."""
-        return self.document.name or ""
+        """The path of the spec's file."""
+        return os.path.join(self.folder.path, self.file_name)
 
     @property
     def name(self) -> str:
         """The spec's own short name (the file's name when the spec has none yet)."""
         value = self._get("name")
-        return value if isinstance(value, str) else os.path.basename(self.file)
+        return value if isinstance(value, str) else self.file_name
 
     def names(self) -> tuple[str, ...]:
         """Every full name, as written: name, aliases, Hugging Face ids."""
@@ -46,17 +49,23 @@ class Entry(NamedTuple):
         value = self._get(key)
         return value if isinstance(value, str) else ""
 
+    def current(self) -> Entry:
+        """The entry as its file is now."""
+        return self._replace(data=self.folder.document(self.file_name).data)
+
     def spec(self) -> ModelSpec:
         """Build the model.
 
         Raises:
             SpecError: the document breaks the vocabulary.
         """
-        return read_spec(self.document)
+        try:
+            return read_spec(Document(data=self.data, name=self.file))
+        except SpecError:  # read again, for the place
+            return read_spec(self.folder.document(self.file_name, parsed=True))
 
     def _get(self, key: str) -> object:
-        data = self.document.data
-        return data.get(key) if isinstance(data, dict) else None
+        return self.data.get(key) if isinstance(self.data, dict) else None
 
 
 class Catalogue:
@@ -76,22 +85,36 @@ class Catalogue:
         self._own = [SpecFolder(folder, indexed=False) for folder in folders]
         self._builtin = builtin_folder()
 
-    def entries(self, *, holding: str = "") -> Iterator[Entry]:
-        """Every spec, the user's own first; what surely does not hold a text may be left out."""
+    def entries(self) -> Iterator[Entry]:
+        """Every spec that can be read, the user's own first."""
         for folder in (*self._own, self._builtin):
-            for document in folder.documents(_plain(holding)):
-                yield Entry(document)
+            yield from _entries(folder)
+
+    def notices(self) -> tuple[Notice, ...]:
+        """A warning for each file met on the way that could not be read and was left out."""
+        return tuple(
+            Notice("spec-left-out", f"{error.where}: {error.message}; the file is left out")
+            for _, error in self._left_out()
+        )
+
+    def _left_out(self) -> list[tuple[str, SpecError]]:
+        folders = (*self._own, self._builtin)
+        return [item for folder in folders for item in folder.unreadable.items()]
 
     def find(self, query: str) -> Entry:
         """The one spec that answers to a name.
 
         Raises:
             UnknownModelError: none or several do; `candidates` names them or the closest.
+            SpecError: its file cannot be read.
         """
         for folder in (*self._own, self._builtin):
             entry = self._find_in(folder, query)
             if entry is not None:
                 return entry
+        for name, error in self._left_out():
+            if os.path.splitext(name)[0].lower() == _plain(query):
+                raise error
         raise self._unknown(query)
 
     def find_loosely(self, query: str) -> Entry | None:
@@ -112,12 +135,9 @@ class Catalogue:
         return found[0] if len(found) == 1 else None
 
     def _find_in(self, folder: SpecFolder, query: str) -> Entry | None:
-        documents = folder.documents(_plain(query))
-        entries = _matches((Entry(document) for document in documents), query)
+        entries = _matches(_entries(folder), query)
         # What matched in an unchecked index must still match in the file itself.
-        entries = _matches(
-            (Entry(folder.document(os.path.basename(e.file))) for e in entries), query
-        )
+        entries = _matches((entry.current() for entry in entries), query)
         if len(entries) > 1:
             names = sorted(entry.name for entry in entries)
             if len(set(names)) < len(names):  # only their files tell them apart
@@ -141,7 +161,14 @@ class Catalogue:
         holding = sum(holds(each, query) for each in known.values()) if names else 0
         if holding > 1:
             hint += f" `kvplan models --search {quote(query.strip())}` lists {holding}"
+        left_out = [str(error.where) for _, error in self._left_out()]
+        if left_out:
+            hint += f"; left out, as it cannot be read: {', '.join(left_out[:3])}"
         return UnknownModelError(f"no model is called {query!r}", candidates=names, hint=hint)
+
+
+def _entries(folder: SpecFolder) -> Iterator[Entry]:
+    return (Entry(data, name, folder) for name, data in folder.files())
 
 
 def _plain(name: str) -> str:

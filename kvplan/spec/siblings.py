@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kvplan.spec.catalogue import Catalogue
+from kvplan.errors import SpecError
+from kvplan.spec.catalogue import Catalogue, Entry
 from kvplan.spec.model import ModelSpec
 
 
@@ -13,15 +14,28 @@ def longer_sibling(spec: ModelSpec, ctx: int, specs: Sequence[str] | None) -> Mo
     if spec.family is None:
         return None
     best: ModelSpec | None = None
-    for entry in Catalogue(specs).entries(holding=spec.family):
+    for entry in Catalogue(specs).entries():
         if entry.text("family") != spec.family or entry.name == spec.name:
             continue
-        other = entry.spec()
-        if other.max_context is None or other.max_context < ctx or not _same_cache(spec, other):
+        other = _spec(entry)
+        if (
+            other is None
+            or other.max_context is None
+            or other.max_context < ctx
+            or not _same_cache(spec, other)
+        ):
             continue
         if best is None or (other.max_context, other.name) < (best.max_context, best.name):
             best = other
     return best
+
+
+def _spec(entry: Entry) -> ModelSpec | None:
+    """An entry's model; a file that is no spec is nothing to recommend."""
+    try:
+        return entry.spec()
+    except SpecError:
+        return None
 
 
 def _same_cache(one: ModelSpec, other: ModelSpec) -> bool:

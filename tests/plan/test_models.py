@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from kvplan.errors import SpecError
 from kvplan.plan.models import list_models
 from kvplan.spec import catalogue as catalogue_module
-from kvplan.spec.index import SpecFolder
+from kvplan.spec.folder import SpecFolder
 
 FULL = "attention: {kv_heads: 1, head_dim: 8}"
 MLA = (
@@ -74,3 +75,20 @@ def test_the_users_own_spec_hides_the_one_of_the_same_name(tmp_path):
     assert len(found) == 3
     assert len(found["beta"].layers) == 9
     assert names(family="greek", specs=[str(own)]) == ["alpha"]
+
+
+def test_a_file_that_is_no_spec_is_told_and_the_others_are_listed(tmp_path):
+    """Broken YAML, and YAML that breaks the vocabulary."""
+    (tmp_path / "broken.yaml").write_text("name: [\n")
+    (tmp_path / "wrong.yaml").write_text("name: wrong\nlayers: 0\nattention: {kind: none}\n")
+    (tmp_path / "mine.yaml").write_text("name: mine\nlayers: 1\nattention: {kind: none}\n")
+    told: list[str] = []
+
+    found = list_models(specs=[str(tmp_path)], left_out=told.append)
+
+    assert "mine" in [spec.name for spec in found]
+    assert len(told) == 2
+    assert "wrong.yaml:2:9: layers is 0" in told[0]
+    assert "broken.yaml:2:1: is not valid YAML" in told[1]
+    with pytest.raises(SpecError, match=r"wrong\.yaml:2:9"):
+        list_models(specs=[str(tmp_path)])

@@ -9,7 +9,7 @@ from kvplan.errors import KvplanError, UsageError
 from kvplan.load import LoadedModel
 from kvplan.plan.size import size
 from kvplan.spec import catalogue as catalogue_module
-from kvplan.spec.index import SpecFolder
+from kvplan.spec.folder import SpecFolder
 from kvplan.spec.model import ModelSpec
 from kvplan.spec.states import CrossAttention, FullAttention, LatentAttention
 

@@ -10,7 +10,7 @@ from kvplan.errors import KvplanError, SpecError, UnknownModelError
 from kvplan.load import load_model
 from kvplan.spec import catalogue as catalogue_module
 from kvplan.spec.catalogue import Catalogue
-from kvplan.spec.index import SpecFolder
+from kvplan.spec.folder import SpecFolder
 
 
 def write(folder, name, *, hf_ids=(), aliases=(), layers=1, file=None):
@@ -215,4 +215,4 @@ def test_folders_of_the_users_own_may_begin_at_home(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("KVPLAN_SPECS", "~/specs")
 
-    assert Catalogue().find("mine").document.name == str(tmp_path / "specs" / "mine.yaml")
+    assert Catalogue().find("mine").file == str(tmp_path / "specs" / "mine.yaml")
