@@ -8,10 +8,10 @@ a way that kvplan does not follow.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from kvplan.engines.kit.versions import as_version
+from kvplan.record import Record
 
 # How many words follow a flag: none; none, or true or false; one; any number.
 SWITCH, BOOLEAN, ONE, SEVERAL = "switch", "boolean", "one", "several"
@@ -21,8 +21,7 @@ READ, NONE, UNKNOWN = "read", "none", "unknown"
 LAST, ALL = "last", "all"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Flag:
+class Flag(Record):
     """One row.
 
     Attributes:

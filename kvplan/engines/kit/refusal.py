@@ -8,8 +8,10 @@ itself prints is never repeated. The figures are the numbers of the sentence, by
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
+
+from kvplan.record import Record
 
 # code -> when it is given; docs/refusals.md lists the same.
 CODES = {
@@ -59,8 +61,7 @@ CODES = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Refusal:
+class Refusal(Record):
     """Why an engine would not start.
 
     Attributes:
@@ -73,7 +74,7 @@ class Refusal:
     code: str
     exception: str
     message: str
-    figures: Mapping[str, Any] = field(default_factory=dict)
+    figures: Mapping[str, Any] = MappingProxyType({})
 
     def __post_init__(self) -> None:
         if self.code not in CODES:

@@ -8,19 +8,19 @@ Lines of flags are read in `argline`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any
 
 from kvplan.engines.kit.flags import ONE, READ, SEVERAL, Flag, Meaning
 from kvplan.errors import UsageError
+from kvplan.record import Record
 
 _SHOWN = 120  # characters of a value that an error repeats
 
 
-@dataclass(frozen=True, kw_only=True)
-class Table:
+class Table(Record):
     """The flags of one engine.
 
     Attributes:
@@ -44,7 +44,7 @@ class Table:
     opposites: bool = True
     special: Callable[[str], Meaning | None] = lambda word: None
     ignores: Callable[[str], bool] = lambda name: True
-    instead: Mapping[str, str] = field(default_factory=dict)
+    instead: Mapping[str, str] = MappingProxyType({})
     help: str = ""
 
     @cached_property

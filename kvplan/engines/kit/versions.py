@@ -18,6 +18,7 @@ from functools import cached_property
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from kvplan.errors import UsageError
+from kvplan.record import Record
 
 DRIVEN, READ, NEAREST = "driven", "read", "nearest"
 
@@ -74,8 +75,7 @@ def as_version(text: str) -> Version | None:
     return Version((first, second, third, fourth), int(post[1]) if post else 0)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class Change(Record):
     """One row: what a release does otherwise than the one before.
 
     Attributes:
@@ -93,8 +93,7 @@ class Change:
     rules: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
+class Claim(Record):
     """What the rules of one version rest on.
 
     Attributes:
