@@ -91,7 +91,7 @@ def load_model(
         if loosely is None:
             raise _with_more_hints(error, model) from None
         entry = loosely
-    spec = entry.spec()
+    spec = entry.spec().called(model)
     return LoadedModel(
         spec,
         entry.file,

@@ -181,6 +181,7 @@ def spec_facts(model: LoadedModel) -> dict[str, Any]:
     spec = model.spec
     facts: dict[str, Any] = {name: getattr(spec, name) for name in model_words()}
     facts["unsupported_dtypes"] = dict(spec.unsupported_dtypes)
+    facts["variants"] = {name: dict(changed) for name, changed in spec.variants.items()}
     return {
         **facts,
         "attention": attention_label(spec),

@@ -9,6 +9,7 @@ asked for.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from kvplan.dtypes import find_dtype, near_dtypes
 from kvplan.record import Record, doc
@@ -21,6 +22,16 @@ from kvplan.spec.states import (
     State,
     check_counts,
 )
+
+if TYPE_CHECKING:
+    from typing import Any
+
+# What the config of a quantised or tuned copy may say otherwise while its layers stay the same.
+VARIANT_FACTS = (
+    "model_type", "architecture", "parameters", "active_parameters", "max_context", "dtype",
+    "kv_dtype", "quant_method", "vocab_size", "image_attention", "text_attention", "source",
+    "notes",
+)  # fmt: skip
 
 # More layers than any model has; keeps a `repeat` slip from filling memory.
 MAX_LAYERS = 4096
@@ -47,6 +58,8 @@ class ModelSpec(Record):
     """A model as far as its memory is concerned.
 
     Attributes (beside the documented fields):
+        variants: one of the `hf_ids` or `aliases` -> what its own config says otherwise: a
+            quantised upload may declare another cache format, a fine-tune another context.
         kinds: kind name -> the states one such layer keeps; () keeps nothing.
         layers: one kind name per layer, in order.
 
@@ -96,6 +109,7 @@ class ModelSpec(Record):
     )
     source: str | None = doc("where the facts come from", default=None)
     notes: str | None = doc("what a reader should know", default=None)
+    variants: Mapping[str, Mapping[str, Any]] = {}
     kinds: Mapping[str, tuple[State, ...]]
     layers: tuple[str, ...]
     draft_layers: tuple[str, ...] = ()
@@ -121,6 +135,9 @@ class ModelSpec(Record):
                 raise FieldError(
                     "unsupported_dtypes", f"{name!r} is not a known format", near_dtypes(name)
                 )
+        for name in self.variants:
+            if name not in (*self.hf_ids, *self.aliases):
+                raise FieldError(f"variants.{name}", f"{name!r} is in neither hf_ids nor aliases")
         self._check_heads()
         self.shared_sources()
 
@@ -135,6 +152,18 @@ class ModelSpec(Record):
                         f"kinds.{kind}.kv_heads",
                         f"kv_heads {state.kv_heads} does not divide heads {heads}",
                     )
+
+    def called(self, name: str) -> ModelSpec:
+        """The model that one of its names means: this one, with what that name's config changes.
+
+        Raises:
+            FieldError: the changed facts contradict the others.
+        """
+        wanted = name.strip().lower()
+        for key, facts in self.variants.items():
+            if wanted in (key.lower(), key.rpartition("/")[2].lower()):
+                return self.replaced(**facts, variants={})
+        return self
 
     def shared_sources(self) -> dict[int, int]:
         """Layer index -> the earlier layer whose cache it reads, for layers that share one.

@@ -22,8 +22,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kvplan.documents.document import Document, Path
+from kvplan.dtypes import find_dtype, near_dtypes
 from kvplan.errors import SpecError
-from kvplan.spec.model import MAX_LAYERS, ModelSpec, Rope
+from kvplan.spec.model import MAX_LAYERS, VARIANT_FACTS, ModelSpec, Rope
 from kvplan.spec.states import FieldError, State
 from kvplan.spec.vocabulary import (
     KIND_NAMES,
@@ -36,7 +37,7 @@ from kvplan.spec.vocabulary import (
     words,
 )
 
-_LAYER_KEYS = ("kinds", "attention", "layers", "draft_layers", "rope")
+_LAYER_KEYS = ("kinds", "attention", "layers", "draft_layers", "rope", "variants")
 
 
 def read_spec(document: Document) -> ModelSpec:
@@ -73,6 +74,8 @@ class _Reader:
             )
         if "rope" in data:
             values["rope"] = self.rope(data["rope"])
+        if "variants" in data:
+            values["variants"] = self.variants(data["variants"], vocabulary)
         values["kinds"] = self.kinds(data)
         values["layers"] = self.layers(data["layers"], ("layers",), values["kinds"])
         if "draft_layers" in data:
@@ -103,6 +106,8 @@ class _Reader:
         top, _, rest = name.partition(".")
         if not rest:
             return (top,)
+        if top == "variants":
+            return (top, rest, "?")
         kind, _, field = rest.rpartition(".")
         return ("kinds", kind, field) if "kinds" in self.document.data else (PLAIN_KIND, field)
 
@@ -113,6 +118,20 @@ class _Reader:
             return Rope(**self.fields(self.mapping(data, path), vocabulary, path))
         except FieldError as error:
             raise self.error((*path, error.field), error.message, error.hint) from None
+
+    def variants(self, data: Any, vocabulary: Mapping[str, Word]) -> dict[str, dict[str, Any]]:
+        """What single ids change; each must still make a model, so the formats are checked."""
+        allowed = {name: vocabulary[name]._replace(required=False) for name in VARIANT_FACTS}
+        found = {}
+        for name, facts in self.mapping(data, ("variants",)).items():
+            path = ("variants", name)
+            found[name] = self.fields(self.mapping(facts, path), allowed, path)
+            for key in ("dtype", "kv_dtype"):
+                value = found[name].get(key)
+                if value is not None and find_dtype(value) is None:
+                    message = f"{key} {value!r} is not a known format"
+                    raise self.error((*path, key), message, near_dtypes(value))
+        return found
 
     def kinds(self, data: Mapping[str, Any]) -> dict[str, tuple[State, ...]]:
         if ("kinds" in data) == (PLAIN_KIND in data):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kvplan.spec.model import MAX_LAYERS, Rope
+from kvplan.spec.model import MAX_LAYERS, VARIANT_FACTS, Rope
 from kvplan.spec.vocabulary import (
     KIND_NAMES,
     NOTHING,
@@ -29,6 +29,11 @@ def spec_schema() -> dict[str, Any]:
     top = _object(model_words(), "A model as far as its memory is concerned.")
     top["properties"] |= {
         "rope": {"$ref": "#/$defs/rope"},
+        "variants": {
+            "type": "object",
+            "description": "an id or alias of the spec -> what its own config says otherwise",
+            "additionalProperties": _variant(),
+        },
         PLAIN_KIND: {
             **_one_or_more("plain_state"),
             "description": "what every layer keeps, when all are alike; kind: full if not said",
@@ -116,6 +121,15 @@ def _by_kind(*, needs_kind: bool) -> dict[str, Any]:
         "properties": {"kind": {"enum": list(kinds), "description": said}},
         **({"required": ["kind"]} if needs_kind else {}),
         "allOf": conditions,
+    }
+
+
+def _variant() -> dict[str, Any]:
+    vocabulary = model_words()
+    return {
+        "type": "object",
+        "properties": {name: vocabulary[name].schema for name in VARIANT_FACTS},
+        "additionalProperties": False,
     }
 
 

@@ -41,6 +41,10 @@ def write_spec(
         if value is None or value == () or value == {}:
             continue
         put(f"{word.name}: {_flow(value)}", word.name)
+    for name, facts in spec.variants.items():
+        if "variants:" not in lines:
+            lines.append("variants:")
+        put(f"  {_scalar(name)}: {_flow(facts)}", f"variants.{name}")
     if spec.rope is not None:
         put(f"rope: {_flow(given_fields(spec.rope))}", "rope")
     if _is_plain(spec):

@@ -35,8 +35,9 @@ evidence = pytest.mark.skipif(not CONFIGS.is_dir(), reason="the collection is no
 # True refusals: how many bytes a pooled indexer keeps is written nowhere.
 REFUSED = {"zai-org/GLM-5.3-Flash-default"}
 
-# Saved again in bfloat16; the maker's file says float32, which its convolution states follow.
-OTHER_STATES = {"state-spaces/mamba-2.8b-hf"}
+# Saved again in bfloat16; the maker's file says float32, which its convolution states follow. The
+# files called AFM-4.5B and Bamba-9B hold the defaults of their classes.
+OTHER_STATES = {"state-spaces/mamba-2.8b-hf", "arcee-ai/AFM-4.5B", "ibm-ai-platform/Bamba-9B-v1"}
 
 # Draft layers (MTP) on one side only: a shortened file without them (GLM-4.7-FP8), a file saved
 # again with its class's default of one (Moonlight), a file that leaves them to the engine's class

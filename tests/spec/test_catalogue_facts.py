@@ -34,6 +34,7 @@ with TABLE.open(encoding="utf-8", newline="") as _file:
 
 _SOFTMAX = "all 62 entries of attn_type_list are 1, softmax: no layer is linear"
 _EDITED = "an edited copy for another runner; the maker documents 128K = 131,072"
+_SHORTENED = "a shortened copy; the maker documents 256K = 262,144"
 WRONG: dict[str, dict[str, str]] = {
     "MiniMaxAI/MiniMax-M2": {"attention": _SOFTMAX},
     "MiniMaxAI/MiniMax-M2.7": {"attention": _SOFTMAX},
@@ -44,6 +45,11 @@ WRONG: dict[str, dict[str, str]] = {
     "microsoft/Phi-4-mini-reasoning": {
         "attention": "its model type was renamed for another runner, so its window was not read; "
         "the window of 262144 is longer than the context, as in Phi-4-mini-instruct"
+    },
+    "stepfun-ai/Step-3.7-Flash": {"max_positions": _SHORTENED},
+    "stepfun-ai/Step-3.7-Flash-FP8": {"max_positions": _SHORTENED},
+    "Qwen/Qwen-7B": {
+        "max_positions": "the position table; engines take the smaller seq_length of 8192"
     },
     "Qwen/Qwen1.5-1.8B-Chat": {
         "max_positions": "the inlined copy was cut to 4096; the published file says 32768"

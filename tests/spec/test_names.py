@@ -112,8 +112,8 @@ def test_the_nearest_names(query: str, names: list[str]) -> None:
     [
         ("llama4", "llama4-maverick, llama4-scout?", "--search llama4` lists 2"),
         ("llama3.3", "llama3.3-70b, ", "--search llama3.3"),
-        ("granite", "granite-4.0-h-small, granite-4.0-h-tiny?", "--search granite` lists 2"),
-        ("ernie", "ernie-4.5-0.3b, ernie-4.5-21b-a3b?", "--search ernie` lists 2"),
+        ("jamba", "jamba-1.5-large, jamba-v0.1?", "--search jamba` lists 2"),
+        ("solar-", "solar-10.7b, solar-open-100b, solar-pro-preview-instruct?", "lists 3"),
     ],
 )
 def test_hints_of_the_catalogue(query: str, first: str, also: str) -> None:
