@@ -36,8 +36,8 @@ evidence = pytest.mark.skipif(not CONFIGS.is_dir(), reason="the collection is no
 REFUSED = {"zai-org/GLM-5.3-Flash-default"}
 
 # Saved again in bfloat16; the maker's file says float32, which its convolution states follow.
-# The file called Bamba-9B was put together and leaves the state's size to its class, which says 256;
-# the parameter count of the model fits 128.
+# The file called Bamba-9B was put together and leaves the state's size to its class, which says
+# 256; the parameter count of the model fits 128.
 OTHER_STATES = {"state-spaces/mamba-2.8b-hf", "ibm-ai-platform/Bamba-9B-v1"}
 
 # Draft layers (MTP) on one side only: a shortened file without them (GLM-4.7-FP8), a file saved
