@@ -20,7 +20,7 @@ RANKS = {
     "engines": 3, "importers": 3,
     "load": 4, "allocator": 4, "budget": 4,
     "plan": 5,
-    "running": 6, "verify": 6,
+    "replay": 6, "running": 6, "verify": 6,
     "report": 7,
     "cli": 8,
 }  # fmt: skip
