@@ -9,14 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from math import gcd, lcm
 
+from kvplan.engines.kit.arithmetic import ceil_div
 from kvplan.replay.switches import Switches
 
 FULL, SLIDING, CHUNKED, STATE = "full", "sliding", "chunked", "state"
-
-
-def ceil_div(count: int, size: int) -> int:
-    """How many pieces of `size` cover `count`."""
-    return -(-count // size)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from kvplan.replay.facts import CHUNKED, FULL, SLIDING, Facts, ceil_div
+from kvplan.engines.kit.arithmetic import ceil_div
+from kvplan.replay.facts import CHUNKED, FULL, SLIDING, Facts
 from kvplan.replay.pool import Run
 from kvplan.replay.request import Request
 from kvplan.replay.texts import Texts

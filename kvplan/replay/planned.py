@@ -19,12 +19,13 @@ from kvplan.engines.vllm.layers.specs import (
     CacheSpec,
     ChunkedSpec,
     FullSpec,
+    Load,
     SlidingLatentSpec,
     SlidingSpec,
     StateSpec,
 )
 from kvplan.engines.vllm.options.asked import settled
-from kvplan.engines.vllm.options.settings import read_settings
+from kvplan.engines.vllm.options.settings import Settings, read_settings
 from kvplan.engines.vllm.planning import Prepared, prepare
 from kvplan.engines.vllm.pool.capacity import plan_pool
 from kvplan.engines.vllm.pool.groups import Group as PlannedGroup
@@ -32,7 +33,6 @@ from kvplan.errors import UsageError
 from kvplan.replay import switches as by_version
 from kvplan.replay.facts import CHUNKED, FULL, SLIDING, STATE, Facts, Group
 from kvplan.spec.model import ModelSpec
-
 
 DEFAULT, ENDS, ALL = "default", "ends", "all"
 
@@ -100,10 +100,11 @@ def planned(
     if scheduler.watermark and release < by_version.HAS_WATERMARK:
         raise UsageError("vllm has --watermark from 0.24.0 on")
     _check_modelled(settings.pp, settings.dcp, settings.speculation is not None)
+    notices = [other] if other else []
     try:
-        made = prepare(spec, settings, find_by_name)
+        made = _prepared(spec, settings, notices)
     except Refused as refused:
-        raise UsageError(f"vllm {rules.version} would not start: {refused.shown}") from refused
+        raise UsageError(f"vllm {rules.version} would not start: {refused}") from refused
     if not made.pool.groups:
         raise UsageError(f"{spec.name} keeps no cache, so there is nothing to replay")
     if num_blocks is None:
@@ -112,7 +113,7 @@ def planned(
     _, sequences = batched_tokens_default(settings.gpu)
     caching = caches_prefixes(made.model)
     facts = Facts(
-        groups=tuple(_group(group, made.load.length) for group in made.pool.groups),
+        groups=tuple(_group(group, made.load) for group in made.pool.groups),
         num_blocks=num_blocks,
         bytes_per_block=max(made.pool.bytes_per_block(stage) for stage in range(made.pool.stages)),
         max_model_len=made.load.length,
@@ -129,16 +130,26 @@ def planned(
     if num_blocks < 2:
         raise UsageError(f"a pool of {num_blocks} blocks serves nobody: one is the null block")
     _check_states(facts)
-    notices = (other,) if other else ()
     return Planned(
         facts=facts, version=rules.version, kv_cache_dtype=made.model.cache.name,
-        block_size=made.choice.size, notices=notices,
+        block_size=made.choice.size, notices=tuple(notices),
     )  # fmt: skip
 
 
 def with_pool(facts: Facts, num_blocks: int) -> Facts:
     """The same deployment with another pool."""
     return replace(facts, num_blocks=num_blocks)
+
+
+def _prepared(spec: ModelSpec, settings: Settings, notices: list[str]) -> Prepared:
+    """The plan; more sequences than tokens of a step are replayed, though vLLM refuses them."""
+    try:
+        return prepare(spec, settings, find_by_name)
+    except Refused as refused:
+        if refused.refusal.code != "batched-tokens-below-max-num-seqs":
+            raise
+        notices.append(f"vllm {settings.rules.version} itself would not start: {refused}")
+        return prepare(spec, replace(settings, max_seqs=None), find_by_name)
 
 
 def _pool(made: Prepared, available_bytes: int) -> int:
@@ -156,16 +167,18 @@ def _pool(made: Prepared, available_bytes: int) -> int:
     return found.num_blocks
 
 
-def _group(group: PlannedGroup, length: int) -> Group:
+def _group(group: PlannedGroup, load: Load) -> Group:
     first = group.members[0].spec
     if any(run.spec.tokens_per_row > 1 for run in group.members):
         raise UsageError("replay does not model rows that several tokens share")
     return Group(
         kind=_kind(first),
-        block_size=first.tokens_per_block(length),
+        block_size=first.tokens_per_block(load.length),
         window=first.window if isinstance(first, SlidingSpec) else 0,
         chunk=first.chunk if isinstance(first, ChunkedSpec) else 0,
-        checkpoints=isinstance(first, StateSpec) and first.checkpoint_blocks > 0,
+        checkpoints=(
+            load.caches_states and isinstance(first, StateSpec) and first.checkpoint_blocks > 0
+        ),
         identity=tuple(run.spec for run in group.members),
     )
 

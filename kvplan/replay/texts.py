@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from kvplan.replay.facts import ceil_div
+from kvplan.engines.kit.arithmetic import ceil_div
 from kvplan.replay.request import Request
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ class Texts:
         for index in range(first, len(path) - 1):
             low = unit * index // size
             high = min(unit * (index + 1), shared) // size
-            if low < high:
+            if low < high and start < high:
                 yield path[index], low, high
         yield path[-1], shared // size, _ENDLESS
 
