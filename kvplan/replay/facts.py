@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from math import gcd, lcm
 
-from kvplan.engines.kit.arithmetic import ceil_div
+from kvplan.arithmetic import ceil_div
 from kvplan.replay.switches import Switches
 
 FULL, SLIDING, CHUNKED, STATE = "full", "sliding", "chunked", "state"

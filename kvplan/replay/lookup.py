@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from kvplan.engines.kit.arithmetic import ceil_div
+from kvplan.arithmetic import ceil_div
 from kvplan.replay.facts import CHUNKED, FULL, SLIDING, Facts
 from kvplan.replay.pool import Run
 from kvplan.replay.request import Request

@@ -9,7 +9,7 @@ manager.py MambaManager, v1/core/sched/scheduler.py _mamba_block_aligned_split.
 
 from __future__ import annotations
 
-from kvplan.engines.kit.arithmetic import ceil_div
+from kvplan.arithmetic import ceil_div
 from kvplan.replay.facts import STATE, Facts
 from kvplan.replay.lookup import Hit
 from kvplan.replay.pool import Pool, Run

@@ -8,7 +8,7 @@ junction. Source: vllm 0.33.0, v1/core/single_type_kv_cache_manager.py.
 
 from __future__ import annotations
 
-from kvplan.engines.kit.arithmetic import ceil_div
+from kvplan.arithmetic import ceil_div
 from kvplan.replay.facts import FULL, SLIDING, Facts, Group
 from kvplan.replay.lookup import Hit
 from kvplan.replay.pool import Pool, Run
