@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: dev lint format test bench catalogue
+.PHONY: dev lint format test evidence bench catalogue
 
 dev: $(BIN)/kvplan  ## an environment with everything a developer needs
 
@@ -23,6 +23,10 @@ format: dev
 
 test: dev
 	$(BIN)/pytest -q
+
+evidence: dev  ## tests against recordings and configs that lie outside this repository
+	@$(BIN)/python -c "from tests.evidence import check; check()"
+	$(BIN)/pytest -q -m evidence
 
 bench: dev  ## start-up against the bare imports, and engine plans per second
 	$(BIN)/python -m tests.bench.startup

@@ -1,7 +1,7 @@
 """Hundreds of real configs, where they are at hand: against published facts and vLLM's own plans.
 
-`../shared` beside the repository holds config.json files with a table of facts (FACTS.tsv), and the
-configs that vLLM 0.33.0 was asked to plan, with its plans. Without it these tests skip.
+The evidence holds config.json files with a table of facts (FACTS.tsv), and the configs that vLLM
+0.33.0 was asked to plan, with its plans.
 """
 
 from __future__ import annotations
@@ -34,12 +34,9 @@ from kvplan.spec.states import (
     State,
 )
 from kvplan.spec.writer import write_spec
+from tests.evidence import CONFIGS, TRUTH
 
-SHARED = Path(__file__).parents[2].parent / "shared"
-CONFIGS = SHARED / "configs"
-TRUTH = SHARED / "truth"
-
-pytestmark = pytest.mark.skipif(not CONFIGS.is_dir(), reason="the collection is not at hand")
+pytestmark = pytest.mark.evidence
 
 # The table calls MiniMax M2 "hybrid-linear" for having an attn_type_list, which is all softmax;
 # vLLM plans full attention on every layer.

@@ -22,15 +22,12 @@ from kvplan.importers.weights import weights_of
 from kvplan.load import load_model
 from kvplan.spec.catalogue import Catalogue
 from kvplan.spec.model import ModelSpec
+from tests.evidence import CONFIGS, TRUTH
 from tests.importers.config_cases import llama
 from tests.importers.gguf_writer import write_truth_model
 
-SHARED = Path(__file__).parents[2].parent / "shared"
-CONFIGS = SHARED / "configs"
-ENGINE_CONFIGS = SHARED / "truth" / "vllm_configs.json"
-GGUF_TRUTH = SHARED / "truth" / "llamacpp.json"
-
-evidence = pytest.mark.skipif(not CONFIGS.is_dir(), reason="the collection is not at hand")
+ENGINE_CONFIGS = TRUTH / "vllm_configs.json"
+RECORDED = Path(__file__).parents[1] / "data" / "llamacpp" / "recorded.json"
 
 # True refusals: how many bytes a pooled indexer keeps is written nowhere.
 REFUSED = {"zai-org/GLM-5.3-Flash-default"}
@@ -76,7 +73,8 @@ def class_defaults() -> frozenset[str]:
 @cache
 def gguf_models() -> dict[str, Any]:
     """Metadata as llama.cpp's converter wrote it, by model."""
-    return json.loads(GGUF_TRUTH.read_text())["models"] if GGUF_TRUTH.is_file() else {}
+    models: dict[str, Any] = json.loads(RECORDED.read_text())["models"]
+    return models
 
 
 def hf_id(name: str) -> str:
@@ -109,7 +107,7 @@ def check_round_trip(path: Path, folder: Path, capsys: Any) -> None:
     assert (bytes_at(direct.spec, 1) > 0) == keeps  # zero is never silent
 
 
-@evidence
+@pytest.mark.evidence
 @pytest.mark.parametrize("name", sorted(collected()))
 def test_config(name: str, tmp_path: Path, capsys: Any) -> None:
     """Every config: imported and the same, or truly refused with the file and the place."""
@@ -124,7 +122,6 @@ def test_config(name: str, tmp_path: Path, capsys: Any) -> None:
     check_round_trip(path, tmp_path, capsys)
 
 
-@evidence
 @pytest.mark.parametrize("name", sorted(gguf_models()))
 def test_gguf(name: str, tmp_path: Path, capsys: Any) -> None:
     """Every metadata set, written out as a GGUF file: imported and the same."""
@@ -143,7 +140,7 @@ def catalogue() -> dict[str, ModelSpec]:
     return found
 
 
-@evidence
+@pytest.mark.evidence
 def test_catalogue_and_importer() -> None:
     """Where both know a model they agree to the byte, at three contexts, drafts included."""
     compared = 0
@@ -162,7 +159,7 @@ def test_catalogue_and_importer() -> None:
     assert compared > 350
 
 
-@evidence
+@pytest.mark.evidence
 def test_quantised_checkpoints_have_unknown_weights() -> None:
     """Without files, no quantised checkpoint is taken for its parameters in bfloat16."""
     checked = 0

@@ -35,7 +35,7 @@ from tests.importers.gguf_writer import (
 )
 
 MIB = 1024**2
-TRUTH = Path(__file__).parents[3] / "shared" / "truth" / "llamacpp.json"
+RECORDED = Path(__file__).parents[1] / "data" / "llamacpp" / "recorded.json"
 
 METADATA = {
     "general.architecture": "llama",
@@ -715,10 +715,9 @@ def expected_value(value: Any) -> Any:
     return value
 
 
-@pytest.mark.skipif(not TRUTH.exists(), reason="the recorded models are not there")
 def test_every_recorded_model_comes_back(tmp_path):
     """The metadata that llama.cpp's converter wrote for 79 models survives a file."""
-    models = json.loads(TRUTH.read_text())["models"]
+    models = json.loads(RECORDED.read_text())["models"]
     assert len(models) == 79
 
     for name, model in models.items():

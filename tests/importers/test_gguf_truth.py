@@ -37,14 +37,11 @@ from kvplan.spec.states import (
     State,
 )
 from kvplan.spec.writer import write_spec
+from tests.evidence import CONFIGS, TRUTH
 from tests.importers.gguf_writer import write_truth_model
 
-SHARED = Path(__file__).parents[3] / "shared"
-TRUTH = SHARED / "truth" / "llamacpp.json"
-CONFIGS = SHARED / "configs"
-ENGINE_CONFIGS = SHARED / "truth" / "vllm_configs.json"
-
-pytestmark = pytest.mark.skipif(not TRUTH.exists(), reason="no recorded llama.cpp figures here")
+RECORDED = Path(__file__).parents[1] / "data" / "llamacpp" / "recorded.json"
+ENGINE_CONFIGS = TRUTH / "vllm_configs.json"
 
 # Tensor group -> states it holds. MTP heads of the sparse models run without their indexer.
 GROUPS: dict[str, tuple[type[State], ...]] = {
@@ -99,7 +96,7 @@ WINDOW_LOST = {"mistral-7b-v0.1"}
 
 @cache
 def truth() -> dict[str, Any]:
-    return json.loads(TRUTH.read_text()) if TRUTH.exists() else {"models": {}, "cases": []}
+    return json.loads(RECORDED.read_text())
 
 
 @pytest.fixture(scope="module")
@@ -172,9 +169,6 @@ def test_measured_tensors_are_the_specs_rows_times_cells(imported: dict[str, Imp
     seen = 0
     for case in truth()["cases"]:
         p, name = case["p"], case["m"]
-        # Other cache types round rows up; without flash attention V is padded; rollback adds rows.
-        if {"type_k", "type_v", "n_rs_seq"} & set(p) or p.get("fa") == 0:
-            continue
         spec = imported[name].spec
         for group, measured in case["c"].items():
             if group == "rs":
@@ -211,6 +205,7 @@ def configs() -> Iterator[tuple[str, Any]]:
             yield name, more[config]["config"]
 
 
+@pytest.mark.evidence
 def test_gguf_and_config_of_a_model_agree(imported: dict[str, Imported]) -> None:
     """To the byte at three contexts, in f16, over all models of which both files are at hand."""
     compared = 0

@@ -15,10 +15,9 @@ from kvplan.importers.config.wrappers import text_path
 from kvplan.importers.gguf import import_gguf
 from kvplan.spec.model import ModelSpec
 from kvplan.spec.states import SlidingAttention
+from tests.evidence import CONFIGS, TRUTH
 from tests.importers.config_cases import llama, unknown
 from tests.importers.gguf_writer import write_gguf
-
-SHARED = Path(__file__).parents[2].parent / "shared"
 
 # Ten architectures that do not exist, each plain but for one key that shapes its cache.
 INVENTED: list[tuple[str, str, Any]] = [
@@ -250,12 +249,12 @@ def test_foreign_to_a_known_gguf_architecture(key: str, tmp_path: Path) -> None:
 
 def real_configs() -> list[dict[str, Any]]:
     """Every real config at hand."""
-    found = [json.loads(path.read_text()) for path in sorted((SHARED / "configs").glob("*.json"))]
-    more = json.loads((SHARED / "truth" / "vllm_configs.json").read_text())
+    found = [json.loads(path.read_text()) for path in sorted(CONFIGS.glob("*.json"))]
+    more = json.loads((TRUTH / "vllm_configs.json").read_text())
     return found + [entry["config"] for entry in more.values()]
 
 
-@pytest.mark.skipif(not (SHARED / "configs").is_dir(), reason="the collection is not at hand")
+@pytest.mark.evidence
 def test_real_configs_under_another_type() -> None:
     """A real model under a type nobody knows is refused, or imported as what it is.
 

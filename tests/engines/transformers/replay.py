@@ -15,10 +15,11 @@ from kvplan.engines.request import Request
 from kvplan.engines.transformers import TransformersEngine
 from kvplan.spec.model import ModelSpec
 from kvplan.spec.reader import read_spec
+from tests.evidence import TRUTH
 
 ROOT = Path(__file__).parents[3]
 DATA = ROOT / "tests" / "data" / "transformers"
-EVIDENCE = ROOT.parent / "shared" / "truth" / "transformers.json"
+EVIDENCE = TRUTH / "transformers.json"
 
 ENGINE = TransformersEngine()
 TORCH = {

@@ -92,7 +92,7 @@ def _imported(name: str, model_type: str, config: dict[str, Any]) -> ModelSpec:
         return specs()[name]
 
 
-@pytest.mark.skipif(not EVIDENCE.exists(), reason="the evidence is not beside the repository")
+@pytest.mark.evidence
 def test_measured_configs_through_the_importer() -> None:
     """The same figures from the config.json that was measured, where one can be imported."""
     evidence = json.loads(EVIDENCE.read_text())

@@ -20,11 +20,11 @@ from tests.engines.vllm.replay import (
     COMMITTED,
     COMPARED,
     DEFAULTS,
-    SHARED,
     Case,
     packed_groups,
     shared_cases,
 )
+from tests.evidence import TRUTH
 
 _REFUSAL = (
     "code", "exception", "needed_gib_printed", "available_gib_printed", "longest_printed",
@@ -34,7 +34,7 @@ _KINDS = (None, "refused", "architecture removed from vLLM")
 
 def compact() -> dict[str, Any]:
     """The committed form of all cases."""
-    configs = json.loads((SHARED / "vllm_configs.json").read_text())
+    configs = json.loads((TRUTH / "vllm_configs.json").read_text())
     specs: dict[str, Any] = {}
     cases = []
     for case in shared_cases():

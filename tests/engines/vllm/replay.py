@@ -19,10 +19,10 @@ from kvplan.engines.request import Request
 from kvplan.engines.vllm import VllmEngine
 from kvplan.spec.model import ModelSpec
 from kvplan.spec.reader import read_spec
+from tests.evidence import TRUTH
 
 ROOT = Path(__file__).parents[3]
 COMMITTED = ROOT / "tests" / "data" / "vllm" / "plans.json"
-SHARED = ROOT.parent / "shared" / "truth"
 VERSION = "0.33.0"
 
 # What every recorded case was given where it says nothing else.
@@ -178,7 +178,7 @@ def packed_groups(blocks: list[int]) -> list[list[int]]:
 
 def shared_cases() -> Iterator[Case]:
     """The recorded cases as they were written down, beside the repository."""
-    for item in json.loads((SHARED / "vllm.json").read_text())["cases"]:
+    for item in json.loads((TRUTH / "vllm.json").read_text())["cases"]:
         output = dict(item["output"])
         if output["how"] == "model":
             output["group_blocks"] = [group["request_blocks"] for group in output["groups"]]

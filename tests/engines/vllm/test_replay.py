@@ -11,7 +11,8 @@ import pytest
 
 from kvplan.importers.config import import_config
 from kvplan.spec.model import ModelSpec
-from tests.engines.vllm.replay import SHARED, committed, differences, plan, shared_cases
+from tests.engines.vllm.replay import committed, differences, plan, shared_cases
+from tests.evidence import TRUTH
 
 # Recorded refusals that are not of the planning: weight kernels, and a class that the recording
 # tried through a generic loader.
@@ -75,10 +76,10 @@ def test_planning_a_case_takes_under_five_milliseconds() -> None:
     assert (time.process_time() - start) / len(cases) < 0.005
 
 
-@pytest.mark.skipif(not SHARED.exists(), reason="the recorded cases are not beside this copy")
+@pytest.mark.evidence
 def test_every_recorded_plan_is_equal_from_its_config() -> None:
     """The same through the importer, from each checkpoint's own config.json."""
-    configs = json.loads((SHARED / "vllm_configs.json").read_text())
+    configs = json.loads((TRUTH / "vllm_configs.json").read_text())
     specs = _Imported(configs)
     wrong = {}
     planned = refused = same = 0
