@@ -3,7 +3,7 @@
 A size formula can be wrong in two ways: it can leave out bytes that decoding needs, and it can
 count bytes that nothing reads. So a transformer with the model's attention geometry generates
 through storage of exactly the predicted size, and three things must hold: its logits equal those of
-the same transformer without any cache; they stop doing so when one piece of the storage is damaged;
+the same transformer without any cache; they stop doing so when any single piece is damaged;
 and the storage grows by exactly the predicted bytes per token.
 
     cut.py          which layers of the model are run, what is cut down, what cannot be proven
@@ -14,12 +14,14 @@ and the storage grows by exactly the predicted bytes per token.
     memory.py       what a run remembers: the storage (`Cache`), or nothing (`NoCache`)
     attention.py    heads over that memory: full, sliding, chunked, cross, shared
     latent.py       MLA: decompressed without a cache, absorbed with one
+    indexer.py      keys of sparse attention, and the scores they add
+    facts.py        widths of recurrent states from the spec, not from the planner
     linear.py       linear attention as a state carried along, and as one product without any
     recurrent.py    the recurrent families on top of it
     reference.py    the transformer; weights.py, vectors.py: what it is made of
     layouts.py      the storages that are tried
     growth.py       bytes_per_token_slope
-    rounding.py     rounding_of_format
+    rounding.py     rounding_of_format, rounding_of_state
     equality.py     cached_equals_recomputed, negative_control; damage.py: what is damaged
     counting.py     attention_operations, and the time beside them
     prove.py        all of it in one list of checks

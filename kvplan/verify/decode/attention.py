@@ -26,13 +26,13 @@ class Core(nn.Module):
     """softmax(q k^T) v, and nothing else: the operations that a cache is about."""
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, scale: float) -> Tensor:
-        """q (batch, heads, n, d), k and v (batch, kv_heads, m, d and e), mask (n, m)."""
+        """q (batch, heads, n, d), k and v (batch, kv_heads, m, d and e), mask (..., n, m)."""
         pieces = [
             scaled_dot_product_attention(
                 q[:, :, at : at + _QUERIES_AT_ONCE],
                 k,
                 v,
-                None if mask is None else mask[at : at + _QUERIES_AT_ONCE],
+                None if mask is None else mask[..., at : at + _QUERIES_AT_ONCE, :],
                 scale=scale,
                 enable_gqa=q.shape[1] != k.shape[1],
             )
@@ -54,6 +54,11 @@ def visible(state: State, start: int, tokens: int, first: int, device: torch.dev
     return mask
 
 
+def scored(mask: Tensor, extra: Tensor | None) -> Tensor:
+    """The mask, or what is added to the scores where an indexer has a say."""
+    return mask if extra is None else extra.masked_fill(~mask, -torch.inf)
+
+
 class HeadAttention(nn.Module):
     """MHA, GQA and MQA, with or without a window; `source` is the layer whose cache is read."""
 
@@ -70,7 +75,7 @@ class HeadAttention(nn.Module):
             self.v = weights.matrix(state.kv_heads * state.value_dim)
         self.o = weights.back(heads * state.value_dim)
 
-    def forward(self, x: Tensor, start: int, memory: Memory) -> Tensor:
+    def forward(self, x: Tensor, start: int, memory: Memory, extra: Tensor | None = None) -> Tensor:
         """x (batch, tokens, width), the first token at position `start` -> the same shape."""
         state = self.state
         q = rotate(by_heads(x @ self.q, self.heads), start)
@@ -81,7 +86,7 @@ class HeadAttention(nn.Module):
             v = by_heads(x @ self.v, state.kv_heads)
             seen = memory.extend(self.key, state, (k, v), start)
         mask = visible(state, start, x.shape[1], seen.first, x.device)
-        return self._attend(q, seen, mask)
+        return self._attend(q, seen, scored(mask, extra))
 
     def _attend(self, q: Tensor, seen: Seen, mask: Tensor | None) -> Tensor:
         k, v = (row.transpose(1, 2) for row in seen.rows)
@@ -99,7 +104,7 @@ class CrossAttention(HeadAttention):
         super().__init__(state, heads, key, weights)
         self.encoder = encoder  # (batch, encoder tokens, width)
 
-    def forward(self, x: Tensor, start: int, memory: Memory) -> Tensor:
+    def forward(self, x: Tensor, start: int, memory: Memory, extra: Tensor | None = None) -> Tensor:
         """x (batch, tokens, width) -> the same shape."""
         count = self.state.kv_heads
 

@@ -1,7 +1,8 @@
 """Which part of a model the proof runs: every kind of layer, few of each, short windows.
 
     layers      the first of each kind, in the model's order; two where there is only one kind
-    windows     as they are up to `LONGEST_SPAN` tokens, cut to that beyond (chunks too)
+    windows     cut to `LONGEST_SPAN` tokens where they are longer (chunks too), so that a run
+                crosses their end several times
     encoder     as it is up to `LONGEST_ENCODER` tokens
     not cut     heads, KV heads, head dimensions, latents, states: all that makes up an entry
 
@@ -11,6 +12,7 @@ down, or a format whose bits are not spelt out, is `Unproven`, never passed over
 
 from __future__ import annotations
 
+from math import prod
 from typing import NamedTuple
 
 from kvplan.dtypes import CacheDTypes
@@ -26,6 +28,7 @@ from kvplan.spec.states import (
     ChunkedAttention,
     CompressedLatent,
     CrossAttention,
+    FullAttention,
     HeadState,
     Indexer,
     LatentAttention,
@@ -33,11 +36,19 @@ from kvplan.spec.states import (
     SlidingAttention,
     State,
 )
+from kvplan.verify.decode.facts import (
+    channels_of,
+    column_format,
+    columns_of,
+    matrix_format,
+    matrix_of,
+)
 
 WIDTH = 64  # of the residual stream; nothing that is kept depends on it
 BATCH = 2  # sequences side by side, so that storage can mix them up
-LONGEST_SPAN = 256
-SPAN_BESIDE_STATES = 64  # recurrent states are walked token by token, and their check is quadratic
+LONGEST_SPAN = 48  # a run crosses it three times
+SPAN_BESIDE_STATES = 24  # recurrent states are walked token by token, and their check is quadratic
+LONGEST_RUN = 256  # tokens, with room to spare
 LONGEST_ENCODER = 64
 LARGEST = 2**26  # elements of the largest tensors of one state
 
@@ -87,7 +98,7 @@ def cut(spec: ModelSpec) -> Cut:
             continue
         kept = []
         for state in spec.kinds[name]:
-            why = _why_not(spec, state, sources.get(index))
+            why = _why_not(spec, state, sources.get(index), spec.kinds[name])
             if why is None:
                 kept.append(_shortened(state, longest, said))
             else:
@@ -126,9 +137,9 @@ def unknown_formats(spec: ModelSpec, dtypes: CacheDTypes) -> tuple[str, ...]:
     used = []
     for state in spec.states():
         if isinstance(state, RecurrentState):
-            columns = [state.column_dtype(dtypes)] if state.conv_elements else []
-            matrix = [state.matrix_dtype()] if state.matrix_elements else []
-            used += [one.name for one in (*columns, *matrix) if one.name not in PLAIN]
+            columns = [column_format(state, dtypes)] if columns_of(state) else []
+            matrix = [matrix_format(state)] if matrix_of(state) else []
+            used += [name for name in (*columns, *matrix) if name not in PLAIN]
         elif not isinstance(state, SharedCache):
             both = (dtypes.k, dtypes.v) if isinstance(state, HeadState) else (dtypes.k,)
             used += [one.name for one in both if one.name not in FORMATS]
@@ -148,10 +159,21 @@ def _layers(spec: ModelSpec, sources: dict[int, int]) -> list[int]:
     return sorted(chosen)
 
 
-def _why_not(spec: ModelSpec, state: State, source: int | None) -> str | None:
+def beside(states: tuple[State, ...], indexer: Indexer) -> State | None:
+    """The attention of a layer that an indexer chooses tokens for; None where there is none."""
+    found = [one for one in states if isinstance(one, (FullAttention, LatentAttention))]
+    return found[0] if len(found) == 1 and indexer in states else None
+
+
+def _why_not(
+    spec: ModelSpec, state: State, source: int | None, states: tuple[State, ...] = ()
+) -> str | None:
     """Why a state is not run; None when it is."""
     if isinstance(state, Indexer):
-        return "a spec does not say how many tokens an indexer selects"
+        if state.ratio > 1:
+            return "a spec does not say how tokens are pooled into an indexer key"
+        if not beside(states, state):
+            return "no attention over the same tokens stands beside it"
     if isinstance(state, CompressedLatent):
         return "a spec does not say how tokens are pooled into a compressed vector"
     if isinstance(state, (GenericRecurrent, Rwkv)):
@@ -177,14 +199,16 @@ def _why_not(spec: ModelSpec, state: State, source: int | None) -> str | None:
 def _elements(spec: ModelSpec, state: State) -> int:
     """About as many elements as the largest tensors of this state have together."""
     if isinstance(state, RecurrentState):
-        return WIDTH * state.conv_channels + 2 * state.matrix_elements
+        return WIDTH * channels_of(state) + 2 * prod(matrix_of(state) or (0,))
     heads = getattr(state, "heads", None) or spec.heads or 0
+    if isinstance(state, Indexer):
+        return (5 * WIDTH + LONGEST_RUN) * state.kv_heads * state.head_dim
     if isinstance(state, LatentAttention):
         per_head = (state.qk_nope_head_dim or 0) + (state.v_head_dim or 0)
         rows = state.kv_lora_rank + state.qk_rope_head_dim
         return heads * (rows * per_head + WIDTH * (per_head + state.qk_rope_head_dim))
     assert isinstance(state, HeadState)
-    return (WIDTH * heads + 2 * LONGEST_SPAN * state.kv_heads) * (state.head_dim + state.value_dim)
+    return (WIDTH * heads + 2 * LONGEST_RUN * state.kv_heads) * (state.head_dim + state.value_dim)
 
 
 def _shortened(state: State, longest: int, said: list[str]) -> State:

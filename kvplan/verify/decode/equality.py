@@ -25,8 +25,8 @@ from kvplan.verify.decode import damage
 from kvplan.verify.decode.cut import BATCH
 from kvplan.verify.decode.kept import span_of
 from kvplan.verify.decode.layouts import Layout
-from kvplan.verify.decode.memory import Cache, Key, Memory
-from kvplan.verify.decode.reference import VOCABULARY, Reference, states_of
+from kvplan.verify.decode.memory import Cache, Memory
+from kvplan.verify.decode.reference import VOCABULARY, Reference
 from kvplan.verify.decode.weights import Weights
 
 STRICT = 1e-4
@@ -34,7 +34,8 @@ LOOSEST = 0.05
 FAR = 10
 SHORTEST = 45  # tokens: three blocks of 16, the last one not full
 _DECODED = 11
-_AFTER_DAMAGE = 2  # tokens decoded through damaged storage
+_BEYOND = 6  # of them lie behind the last end of a window or chunk
+_AFTER_DAMAGE = 1  # token decoded through damaged storage: the one that sees the oldest entry
 
 
 class Run(NamedTuple):
@@ -50,13 +51,18 @@ class Run(NamedTuple):
 
 
 def length_of(states: list[State]) -> int:
-    """Tokens of a run: far enough that decoding crosses the end of every window and chunk."""
-    spans = [span for state in states if (span := span_of(state)) is not None]
-    return max([SHORTEST, *(span + 8 for span in spans)])
+    """Tokens of a run: the longest window or chunk is crossed three times, the last time by single
+    tokens; a run without any is as long as three blocks that are not quite full."""
+    span = max((one for state in states if (one := span_of(state)) is not None), default=0)
+    if not span:
+        return SHORTEST
+    crossings = max(3, -(-(SHORTEST - _BEYOND) // span))
+    return crossings * span + _BEYOND
 
 
 def new_run(length: int, seed: int, device: str) -> Run:
-    """Tokens drawn by lot; the second piece of the prompt starts in the middle of a block."""
+    """Tokens drawn by lot; the first piece of the prompt is half of all, so longer than a window
+    that is crossed three times, and the second starts in the middle of a block."""
     prompt = length - _DECODED
     first = prompt // 2 | 1
     tokens = Weights(seed + 1, device).tokens(BATCH, length, VOCABULARY)
@@ -126,16 +132,14 @@ def _figure(distance: float) -> float | str:
 def _control(
     model: Reference, run: Run, layout: Layout, kept: Cache, whole: Tensor, spread: float
 ) -> Check:
-    """Each state damaged alone; the one that shows least decides."""
+    """Each piece damaged alone; the one that shows least decides."""
     found: list[tuple[float, str]] = []
     held = run.tokens.shape[1] - _AFTER_DAMAGE
-    for key, state in states_of(layout.spec):
-        for piece in range(len(kept.fixed[key].pieces) if key in kept.fixed else 1):
-            cache = kept.copy()
-            what = _damage(cache, layout, key, state, piece, held)
-            logits = decode(model, run, cache, skip=held)
-            where = f"{state.kind} of layer {key.layer}"
-            found.append((_distance(logits, whole, spread), f"{where} ({what})"))
+    for one in damage.damages(layout, held):
+        cache = kept.copy()
+        damage.apply(cache, one)
+        logits = decode(model, run, cache, skip=held)
+        found.append((_distance(logits, whole, spread), f"{one.where} ({one.what})"))
     least, where = min(found)
     tolerance = tolerance_of(layout)
     return Check(
@@ -149,21 +153,3 @@ def _control(
         f" one; the least visible is {where}: {least / tolerance:,.0f} x the tolerance",
         unit="of the logits' spread",
     )
-
-
-def _damage(cache: Cache, layout: Layout, key: Key, state: State, piece: int, held: int) -> str:
-    """Damage one state as its layout allows; gives the words for it."""
-    if key in cache.fixed:
-        damage.damage_piece(cache, key, piece)
-        return damage.WRONG_STATE
-    store = cache.rows[key]
-    contiguous = layout.block_size is None
-    if layout.exact:
-        what = damage.OVERWRITTEN if contiguous else damage.WRONG_TABLE
-    else:
-        scales = contiguous and damage.has_scales(store)
-        what = damage.WRONG_SCALES if scales else damage.OVERWRITTEN
-    rows = layout.tokens_of(state, held)
-    run = damage.read_run(state, rows, held + _AFTER_DAMAGE - 1, damage.block_of(store, contiguous))
-    damage.damage_rows(cache, key, run, what)
-    return what

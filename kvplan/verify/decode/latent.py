@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from kvplan.spec.states import LatentAttention
-from kvplan.verify.decode.attention import SHARPNESS, Core, visible
+from kvplan.verify.decode.attention import SHARPNESS, Core, scored, visible
 from kvplan.verify.decode.memory import Key, Memory
 from kvplan.verify.decode.vectors import by_heads, normed, rotate
 from kvplan.verify.decode.weights import Weights
@@ -41,14 +41,14 @@ class MultiHeadLatent(nn.Module):
         self.up_v = weights.normal(heads, rank, value_dim, spread=rank**-0.5)
         self.o = weights.back(heads * value_dim)
 
-    def forward(self, x: Tensor, start: int, memory: Memory) -> Tensor:
+    def forward(self, x: Tensor, start: int, memory: Memory, extra: Tensor | None = None) -> Tensor:
         """x (batch, tokens, width), the first token at position `start` -> the same shape."""
         q = by_heads(x @ self.q, self.heads)
         q_nope, q_rope = q[..., : self.nope], rotate(q[..., self.nope :], start)
         k_rope = rotate((x @ self.key_rope).unsqueeze(2), start)
         row = torch.cat((normed(x @ self.down).unsqueeze(2), k_rope), dim=-1)
         seen = memory.extend(self.key, self.state, (row,), start)
-        mask = visible(self.state, start, x.shape[1], seen.first, x.device)
+        mask = scored(visible(self.state, start, x.shape[1], seen.first, x.device), extra)
         run = self._absorbed if memory.cached else self._decompressed
         out = run(q_nope, q_rope, seen.rows[0], mask)  # (batch, tokens, heads, value_dim)
         return out.flatten(-2) @ self.o

@@ -19,7 +19,7 @@ from kvplan.verify.decode.equality import compared, decode, length_of, new_run
 from kvplan.verify.decode.growth import growth
 from kvplan.verify.decode.layouts import EXACT, Layout, layouts
 from kvplan.verify.decode.reference import Reference
-from kvplan.verify.decode.rounding import rounding
+from kvplan.verify.decode.rounding import rounding, states_keep_precision
 
 NOT_PROVEN = "decode_proof"
 
@@ -92,6 +92,7 @@ def _all(
     ]
     if not own[0].exact:
         checks += rounding(own[0], seed, device)
+    checks += states_keep_precision(own[0], seed, device)
     length = length_of(list(tried[0].spec.states()))
     run = new_run(length, seed, device)
     # One transformer for all: a layout's format concerns what is kept, not what is computed.

@@ -33,6 +33,7 @@ from kvplan.spec.recurrent import (
     ShortConvolution,
 )
 from kvplan.spec.states import State
+from kvplan.verify.decode.facts import channels_of, columns_of
 from kvplan.verify.decode.linear import Inputs, at_once, carried
 from kvplan.verify.decode.memory import Key, Memory
 from kvplan.verify.decode.vectors import by_heads
@@ -42,12 +43,10 @@ from kvplan.verify.decode.weights import Weights
 class Convolution(nn.Module):
     """A causal convolution per channel that remembers its last kernel - 1 columns."""
 
-    def __init__(self, state: RecurrentState, weights: Weights) -> None:
+    def __init__(self, kernel: int, channels: int, weights: Weights) -> None:
         super().__init__()
-        self.past = state.conv_elements // state.conv_channels  # kernel - 1
-        self.taps = weights.normal(
-            self.past + 1, state.conv_channels, spread=(self.past + 1) ** -0.5
-        )
+        self.past = kernel - 1
+        self.taps = weights.normal(kernel, channels, spread=kernel**-0.5)
 
     def forward(self, new: Tensor, key: Key, memory: Memory) -> tuple[Tensor, tuple[Tensor, ...]]:
         """new (batch, tokens, channels) -> the same shape, and the columns to keep."""
@@ -71,7 +70,8 @@ class ShortConv(nn.Module):
         super().__init__()
         self.key = key
         self.inflow = weights.matrix(3 * state.channels)
-        self.convolution = Convolution(state, weights)
+        assert state.conv_kernel is not None
+        self.convolution = Convolution(state.conv_kernel, state.channels, weights)
         self.o = weights.back(state.channels)
 
     def forward(self, x: Tensor, start: int, memory: Memory) -> Tensor:
@@ -101,7 +101,8 @@ class Recurrent(nn.Module):
         super().__init__()
         self.key, self.rate = key, 4.0 / longest
         self.inflow = weights.matrix(self.channels)
-        self.convolution = Convolution(state, weights) if state.conv_elements else None
+        kernel = state.conv_kernel if columns_of(state) is not None else None
+        self.convolution = Convolution(kernel, self.channels, weights) if kernel else None
         self.decay = weights.matrix(self.heads)
         keys = self.keys if self.element_decay else 1
         self.decay_of_key = weights.uniform(self.heads, keys, low=0.25, high=1.0)
@@ -156,7 +157,7 @@ class Mamba2Layer(Recurrent):
 
     def __init__(self, state: Mamba2, key: Key, weights: Weights, longest: int) -> None:
         self.heads, self.keys, self.values = state.num_heads, state.state_size, state.head_dim
-        self.channels, self.groups = state.conv_channels, state.n_groups
+        self.channels, self.groups = channels_of(state), state.n_groups
         super().__init__(state, key, weights, longest)
 
     def split(self, columns: Tensor, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -184,7 +185,7 @@ class DeltaLayer(Recurrent):
         else:
             self.heads, self.key_heads = state.v_heads, state.k_heads
             self.keys, self.values = state.k_head_dim, state.v_head_dim
-        self.channels = state.conv_channels
+        self.channels = channels_of(state)
         super().__init__(state, key, weights, longest)
 
     def split(self, columns: Tensor, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:

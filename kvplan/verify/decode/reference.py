@@ -15,10 +15,18 @@ from torch.nn.functional import silu
 
 from kvplan.spec.model import ModelSpec
 from kvplan.spec.recurrent import RecurrentState
-from kvplan.spec.states import CrossAttention, HeadState, LatentAttention, SharedCache, State
+from kvplan.spec.states import (
+    CrossAttention,
+    HeadState,
+    Indexer,
+    LatentAttention,
+    SharedCache,
+    State,
+)
 from kvplan.verify.decode.attention import CrossAttention as CrossLayer
 from kvplan.verify.decode.attention import HeadAttention
-from kvplan.verify.decode.cut import BATCH, WIDTH
+from kvplan.verify.decode.cut import BATCH, WIDTH, beside
+from kvplan.verify.decode.indexer import Indexed, IndexScores
 from kvplan.verify.decode.latent import MultiHeadLatent
 from kvplan.verify.decode.memory import Key, Memory
 from kvplan.verify.decode.recurrent import LAYERS
@@ -61,11 +69,19 @@ class Reference(nn.Module):
         self.layers = nn.ModuleList()
         for index, kind in enumerate(spec.layers):
             states = spec.kinds[kind]
-            mixers = [
-                _mixer(spec, state, Key(index, at), weights, longest, encoder, sources.get(index))
+            mixers = {
+                at: _mixer(
+                    spec, state, Key(index, at), weights, longest, encoder, sources.get(index)
+                )
                 for at, state in enumerate(states)
-            ]
-            self.layers.append(Layer(mixers, weights))
+                if not isinstance(state, Indexer)
+            }
+            for at, state in enumerate(states):
+                if isinstance(state, Indexer):
+                    helped = next(n for n, one in enumerate(states) if one is beside(states, state))
+                    scores = IndexScores(state, Key(index, at), weights)
+                    mixers[helped] = Indexed(mixers[helped], scores)
+            self.layers.append(Layer(list(mixers.values()), weights))
         self.head = weights.matrix(VOCABULARY)
 
     def forward(self, tokens: Tensor, start: int, memory: Memory) -> Tensor:

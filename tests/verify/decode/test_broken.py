@@ -189,6 +189,6 @@ def test_unwritten_storage_that_is_read(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_damage_that_nothing_reads(monkeypatch: pytest.MonkeyPatch) -> None:
     """A control that does not show is a failure: the comparison would pass whatever is stored."""
-    monkeypatch.setattr(damage, "damage_rows", lambda *args: None)
+    monkeypatch.setattr(damage, "apply", lambda *args: None)
 
     assert failed("mqa") == {"negative_control"}

@@ -14,6 +14,7 @@ from .small_specs import GATED, GQA, MLA, WINDOW, model
 
 torch = pytest.importorskip("torch")
 
+from kvplan.verify.decode.equality import length_of, new_run  # noqa: E402 - they import torch
 from kvplan.verify.decode.growth import slope, stretches  # noqa: E402
 
 
@@ -78,8 +79,10 @@ def test_attention_operations_under_a_window() -> None:
 
 
 def test_no_layer_scores() -> None:
-    """A model of recurrent layers alone runs no attention."""
-    assert set(figures(model(GATED), "attention_operations").values()) == {0}
+    """A model of recurrent layers alone runs no attention: nothing is counted, nothing agrees."""
+    checks = prove(model(GATED), Request(ctx=64))
+
+    assert {c.ok for c in checks if c.name.startswith("attention_operations")} == {None}
 
 
 def test_slope_of_least_squares() -> None:
@@ -92,3 +95,25 @@ def test_stretches_between_windows() -> None:
     states = [WINDOW, GQA, WINDOW.replaced(window=100), WINDOW]
 
     assert stretches(states) == [(1, 20), (20, 100), (100, 164)]
+
+
+def test_a_run_crosses_every_window_three_times() -> None:
+    """Window 48: the first piece of the prompt is longer than it, and single tokens cross 144.
+
+    150 tokens = 3 x 48 + 6; a prompt of 139 in pieces of 69 and 70, then 11 tokens.
+    """
+    window = WINDOW.replaced(window=48)
+
+    assert length_of([window, GQA]) == 150
+    assert new_run(150, 0, "cpu").pieces == (69, 70, *[1] * 11)
+    assert length_of([WINDOW]) == 66  # 3 x 20 + 6
+    assert length_of([WINDOW.replaced(window=5)]) == 46  # 8 x 5 + 6
+    assert length_of([GQA]) == 45
+
+
+def test_no_time_beside_states() -> None:
+    """A state is walked token by token in plain steps, whose time would mislead."""
+    for spec, told in ((model(GQA), True), (model(GATED, GQA), False)):
+        checks = prove(spec, Request(ctx=64))
+        counted = [c for c in checks if c.name.startswith("attention_operations")]
+        assert all(("ms per token" in c.why) is told for c in counted)

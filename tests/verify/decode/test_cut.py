@@ -32,19 +32,19 @@ def test_one_layer_of_each_kind() -> None:
 
 
 def test_long_windows_are_cut_and_said() -> None:
-    """4,096 tokens become 256; 256 stay."""
+    """4,096 tokens become 48, which a run crosses three times; 20 stay."""
     long = SlidingAttention(kv_heads=2, head_dim=8, window=4096)
 
-    small = cut(model(long, WINDOW.replaced(window=256)))
+    small = cut(model(long, WINDOW))
 
-    assert [state.window for state in small.spec.states()] == [256, 256]
-    assert small.said == ("2 of 2 layers", "a window of 256 tokens for 4,096")
+    assert [state.window for state in small.spec.states()] == [48, 20]
+    assert small.said == ("2 of 2 layers", "a window of 48 tokens for 4,096")
 
 
 def test_windows_beside_recurrent_states() -> None:
     """Recurrent layers are compared in a quadratic form, which a long window would make long."""
     assert cut(model(GATED, WINDOW.replaced(window=256))).said[-1] == (
-        "a window of 64 tokens for 256"
+        "a window of 24 tokens for 256"
     )
 
 

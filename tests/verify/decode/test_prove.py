@@ -34,7 +34,9 @@ def test_every_kind_of_layer(name: str) -> None:
     """Right storage passes every check, and every damage to it is seen."""
     checks = prove(MODELS[name], Request(ctx=64))
 
-    assert failures(checks) == []
+    assert [check for check in checks if check.ok is False] == []
+    left_open = {check.name.partition("[")[0] for check in checks if check.ok is None}
+    assert left_open <= {"attention_operations"}  # of layers that score nothing
     found = named(checks)
     assert {"bytes_per_token_slope", "cached_equals_recomputed", "negative_control"} <= set(found)
 
@@ -106,7 +108,7 @@ def test_any_block_size(block_size: int) -> None:
 @pytest.mark.parametrize(
     ("state", "kind", "reason"),
     [
-        (Indexer(head_dim=8), "indexer", "selects"),
+        (Indexer(head_dim=8, ratio=4), "indexer", "pooled"),
         (CompressedLatent(head_dim=8, window=4, ratio=2), "compressed_latent", "pooled"),
         (GenericRecurrent(shape=(2, 3)), "recurrent", "recurrence"),
         (LatentAttention(kv_lora_rank=8, qk_rope_head_dim=4), "latent", "qk_nope_head_dim"),
