@@ -25,7 +25,11 @@ from kvplan.units import MIB
 MEMORY = "available_bytes"
 CONTEXT = "max_context"  # the model's own
 FLAG = "max_model_len"  # the engine's own flag for it
+STATES = "state_blocks"  # fewer blocks than sequences that the engine is told to run
 ENGINE = "engine"  # it refuses, for another reason than memory
+
+# Refusals that another flag lifts, whatever the context: the inverses are those of memory.
+_BY_SEQUENCES = "mamba-blocks-below-max-num-seqs"
 
 
 class Fit(NamedTuple):
@@ -38,10 +42,13 @@ class Fit(NamedTuple):
             refuses it.
         fits: that is not more than there is, and the engine would start.
         binding_limit: what keeps the context from growing: `available_bytes`, `max_context`,
-            `max_model_len` or `engine`; None when nothing does.
+            `max_model_len` or `engine`; what keeps the engine from starting at all: `state_blocks`;
+            None when nothing does.
         max_batch_at_ctx, max_ctx_at_batch: the largest that fit, 0 for none, None without a bound.
         min_devices: fewest devices of that memory, by tensor parallel ranks, the other ranks as
             asked; None when no number that the engine can split the model over is enough.
+        max_num_seqs_that_starts: the most sequences that the engine may be told to run, when it was
+            told more and would not start for that.
         plan: the engine's own plan for one request; None for `logical`.
         warnings: what the user should know, as in `size`.
     """
@@ -57,6 +64,7 @@ class Fit(NamedTuple):
     max_ctx_at_batch: int | None
     min_devices: int | None
     plan: CacheLayout | None
+    max_num_seqs_that_starts: int | None = None
     warnings: tuple[Notice, ...] = ()
 
     @property
@@ -89,13 +97,16 @@ def fit(
     needed = cost.need(asked)
     enough_for_it = needed is not None and needed.within(available_bytes)
     starts = own.get("fits", True) and (plan is None or plan.refusal is None)
+    by_sequences = (
+        plan is not None and plan.refusal is not None and (plan.refusal.code == _BY_SEQUENCES)
+    )
 
     def enough(changed: Request) -> bool:
         amount = cost.need(changed)
         if amount is None or not amount.within(available_bytes):
             return False
         # Where memory would do and the engine still refuses, it is asked each time.
-        return starts or not enough_for_it or cost.starts(changed, available_bytes)
+        return starts or by_sequences or not enough_for_it or cost.starts(changed, available_bytes)
 
     # An engine whose cost is more than its layout at one moment brings its own inverses.
     limit = spec.max_context
@@ -124,6 +135,7 @@ def fit(
         max_ctx_at_batch=max_ctx,
         min_devices=cost.devices(asked, given, enough),
         plan=plan,
+        max_num_seqs_that_starts=own.get("max_num_seqs_that_starts"),
         warnings=(
             *notices_of(model, asked, logical, plan, specs),
             *_replaced(plan, given, available_bytes),
@@ -153,7 +165,9 @@ def _tiny(available_bytes: int) -> tuple[Notice, ...]:
 
 
 def _binding(found: Fit, cost: Cost) -> str | None:
-    """Why the context cannot be one token longer than `max_ctx_at_batch`."""
+    """Why the context cannot be one token longer than `max_ctx_at_batch`, or nothing starts."""
+    if found.max_num_seqs_that_starts is not None:
+        return STATES
     longest, maximum = found.max_ctx_at_batch, found.model.spec.max_context
     if longest is None:
         return None

@@ -12,9 +12,8 @@ from dataclasses import dataclass, replace
 from kvplan.engines.kit.refusal import Refused
 from kvplan.engines.request import Request
 from kvplan.engines.vllm.engine import find_by_name
-from kvplan.engines.vllm.facts.gpus import batched_tokens_default
 from kvplan.engines.vllm.facts.versions import rules_of
-from kvplan.engines.vllm.layers.model import caches_prefixes
+from kvplan.engines.vllm.layers.model import ALIGN, caches_prefixes
 from kvplan.engines.vllm.layers.specs import (
     CacheSpec,
     ChunkedSpec,
@@ -110,14 +109,13 @@ def planned(
     if num_blocks is None:
         assert available_bytes is not None
         num_blocks = _pool(made, available_bytes)
-    _, sequences = batched_tokens_default(settings.gpu)
     caching = caches_prefixes(made.model)
     facts = Facts(
         groups=tuple(_group(group, made.load) for group in made.pool.groups),
         num_blocks=num_blocks,
         bytes_per_block=max(made.pool.bytes_per_block(stage) for stage in range(made.pool.stages)),
         max_model_len=made.load.length,
-        max_num_seqs=settings.max_seqs or sequences,
+        max_num_seqs=settings.seqs,
         max_num_batched_tokens=made.load.batched,
         prefix_caching=caching,
         async_scheduling=settings.async_scheduling,
@@ -177,7 +175,7 @@ def _group(group: PlannedGroup, load: Load) -> Group:
         window=first.window if isinstance(first, SlidingSpec) else 0,
         chunk=first.chunk if isinstance(first, ChunkedSpec) else 0,
         checkpoints=(
-            load.caches_states and isinstance(first, StateSpec) and first.checkpoint_blocks > 0
+            load.states == ALIGN and isinstance(first, StateSpec) and first.checkpoint_blocks > 0
         ),
         identity=tuple(run.spec for run in group.members),
     )

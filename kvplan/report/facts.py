@@ -262,6 +262,7 @@ def fit_facts(found: Fit) -> dict[str, Any]:
         "binding_limit": found.binding_limit,
         "max_batch_at_ctx": found.max_batch_at_ctx,
         "max_ctx_at_batch": found.max_ctx_at_batch,
+        "max_num_seqs_that_starts": found.max_num_seqs_that_starts,
         "min_devices": found.min_devices,
         "engine": None if plan is None else plan_facts(plan),
         "warnings": [{"id": w.id, "message": w.message} for w in found.warnings],

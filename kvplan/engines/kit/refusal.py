@@ -19,12 +19,14 @@ CODES = {
     "kv-too-small": "the cache of one request of max_model_len is larger than the memory for it",
     "no-memory": "nothing is left for the cache, not even the block that no request may use",
     "footprint-above-memory": "the pool asked for and its buffers are larger than the memory",
+    "mamba-blocks-below-max-num-seqs": "with full CUDA graphs, fewer blocks than sequences",
     "length-above-limit": "the sequences are longer than max_model_len",
     # Lengths and batches
     "length-above-model": "max_model_len is above what the checkpoint allows",
     "bad-value": "an option has a value that the engine does not take for this model",
     "batched-tokens-below-max-model-len": "a prompt that may not be cut exceeds one step",
     "batched-tokens-below-max-num-seqs": "a step has fewer tokens than there are sequences",
+    "mamba-prefix-caching": "the release cannot cache prefixes of a model with states",
     "mamba-block-size-without-prefix-caching": "a block size of states without prefix caching",
     # Parallelism
     "heads-not-divisible": "attention, KV or state heads do not divide among the ranks",
@@ -50,6 +52,7 @@ CODES = {
     # Groups and layouts of the pool
     "mixed-local-layers": "local layers that cannot be stored like full attention",
     "latent-window-as-full": "windows over latents that cannot be stored like full attention",
+    "release-bug-assert": "the release fails at an assertion of its own",
     "page-sizes-differ": "pages of the layers' kinds cannot be brought to one size",
     "layout-unknown": "not an order of the pool's dimensions that the engine has",
     "layout-unsupported": "no order of the pool's dimensions suits every backend and group",

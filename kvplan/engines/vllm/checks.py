@@ -16,6 +16,7 @@ from kvplan.engines.vllm.layers.model import Model
 from kvplan.engines.vllm.layers.parallel import stage_sizes
 from kvplan.engines.vllm.options.settings import Settings
 from kvplan.spec.model import ModelSpec
+from kvplan.spec.recurrent import RecurrentState
 
 
 def check_architecture(spec: ModelSpec, family: Family, settings: Settings) -> None:
@@ -102,6 +103,23 @@ def check_state_blocks(settings: Settings, length: int, *, caches_prefixes: bool
         "add --enable-prefix-caching",
         mamba_block_size=settings.state_block_size,
     )
+
+
+def check_state_caching(model: Model) -> None:
+    """Releases whose states cannot be beside cached prefixes refuse the flag.
+
+    Raises:
+        Refused: it is given, and the model has states.
+    """
+    settings = model.settings
+    recurrent = any(isinstance(state, RecurrentState) for state in model.spec.states())
+    if settings.prefix_caching and recurrent and settings.rules.state_caching == "forbidden":
+        raise Refused(
+            "mamba-prefix-caching",
+            "AssertionError",
+            f"vllm {settings.rules.version} cannot cache prefixes of a model with recurrent "
+            "states; leave out --enable-prefix-caching",
+        )
 
 
 def check_parallelism(model: Model) -> None:

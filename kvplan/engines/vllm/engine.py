@@ -103,11 +103,11 @@ class VllmEngine:
         pool = made.pool
         blocks = 0
         if pool.groups:
-            blocks = request.batch * pool.request_blocks(load) + rules.null_block
+            blocks = request.batch * pool.request_blocks(load) + pool.rules.null_block
         capacity, concurrency = capacity_of(pool, load, blocks) if pool.groups else (None, None)
         plan = Plan(length=length, num_blocks=blocks, capacity=capacity, concurrency=concurrency)
         made = replace(made, load=load)
-        return _answer(rules, made, plan, request, notes, null_block=rules.null_block)
+        return _answer(rules, made, plan, request, notes, null_block=pool.rules.null_block)
 
     def fit(
         self, spec: ModelSpec, request: Request, version: str, available_bytes: int
@@ -133,6 +133,9 @@ class VllmEngine:
             settings.cache_bytes if settings.cache_bytes is not None else available_bytes,
             override=settings.blocks_override,
             auto_length=made.length.auto,
+            most_sequences=(
+                settings.seqs if rules.states_limit_sequences and settings.full_graphs else None
+            ),
         )
         answer = _answer(rules, made, plan, request, notes, null_block=False)
         return replace(answer, reasons=(*answer.reasons, *_unserved(rules, made, plan)))
@@ -182,10 +185,12 @@ def _unserved(rules: Rules, made: Prepared, plan: Plan) -> tuple[str, ...]:
     if plan.num_blocks is None or not made.pool.groups:
         return ()
     needed = made.pool.request_blocks(replace(made.load, length=plan.length))
-    usable = plan.num_blocks - rules.null_block
+    usable = plan.num_blocks - made.pool.rules.null_block
     if needed <= usable:
         return ()
-    why = ", because the start-up check leaves out the null block" if rules.null_block else ""
+    why = ""
+    if made.pool.rules.null_block and needed == plan.num_blocks:
+        why = ", because the start-up check leaves out the null block"
     return (
         f"it starts all the same{why}: a request of {plan.length:,} tokens takes {needed:,} blocks,"
         f" and {usable:,} of the pool's {plan.num_blocks:,} can serve it",
@@ -235,6 +240,7 @@ def _figures(made: Prepared, plan: Plan) -> dict[str, Any]:
         "fits": plan.refusal is None,
         "max_model_len": plan.length,
         "max_model_len_that_fits": plan.longest,
+        "max_num_seqs_that_starts": plan.most_seqs,
         "num_blocks": plan.num_blocks,
         "block_size": made.choice.size,
         "page_bytes": max(

@@ -14,19 +14,28 @@ from kvplan.engines.vllm.checks import (
     check_parallelism,
     check_shared,
     check_state_blocks,
+    check_state_caching,
 )
 from kvplan.engines.vllm.facts import dtype as dtypes
-from kvplan.engines.vllm.facts.families import family_of
+from kvplan.engines.vllm.facts.families import family_of, has_runner_v2
 from kvplan.engines.vllm.layers.blocks import BlockChoice, choose_block_size
-from kvplan.engines.vllm.layers.model import Model, build_model, caches_prefixes, is_encoder_decoder
+from kvplan.engines.vllm.layers.model import (
+    ONCE,
+    Model,
+    build_model,
+    caches_prefixes,
+    is_encoder_decoder,
+    state_mode,
+)
 from kvplan.engines.vllm.layers.runs import Kind, Run, kinds_of, runs_of
 from kvplan.engines.vllm.layers.slots import slots_of
 from kvplan.engines.vllm.layers.specs import Load, SlidingSpec
 from kvplan.engines.vllm.length import Length, settle_length
 from kvplan.engines.vllm.options.settings import Settings
 from kvplan.engines.vllm.pool.capacity import Pool
-from kvplan.engines.vllm.pool.groups import form_groups, merge_equal
+from kvplan.engines.vllm.pool.groups import form_groups, groups_by_stage, merge_equal
 from kvplan.engines.vllm.pool.kv_layout import check_expressible, is_block_outermost, resolve
+from kvplan.engines.vllm.v0 import as_v0, cuts_prompts, groups_of, is_planned_by_v0
 from kvplan.errors import UsageError
 from kvplan.spec import states as kept
 from kvplan.spec.model import ModelSpec
@@ -66,9 +75,14 @@ def prepare(spec: ModelSpec, settings: Settings, find_model: FindModel) -> Prepa
     """
     family = family_of(spec)
     check_architecture(spec, family, settings)
+    if is_planned_by_v0(spec, family, settings):
+        settings = as_v0(settings)
+    rules = settings.rules
     length = settle_length(spec, settings)
     model = build_model(spec, settings)
     chunked = not is_encoder_decoder(spec)
+    if rules.is_v0:
+        chunked = cuts_prompts(spec, family, settings, length.tokens)
     tokens, why = settings.batched_tokens_for(length.tokens, chunked_prefill=chunked)
     check_batch(settings, length.tokens, tokens, chunked_prefill=chunked)
     check_parallelism(model)
@@ -80,33 +94,44 @@ def prepare(spec: ModelSpec, settings: Settings, find_model: FindModel) -> Prepa
     model = replace(model, cache=_repacked(model, kinds))
     caches = caches_prefixes(model)
     check_state_blocks(settings, length.tokens, caches_prefixes=caches)
-    caches_states = caches and any(slot.shapes is not None for slot in slots)
-    choice = choose_block_size(model, slots, caches_states=caches_states)
-    runs = runs_of(model, kinds, choice, caches_states=caches_states)
+    check_state_caching(model)
+    states = state_mode(model, caches=caches and any(slot.shapes is not None for slot in slots))
+    choice = choose_block_size(model, slots, states=states)
+    runs = runs_of(model, kinds, choice, caches_states=states != ONCE)
     runs = _with_retained(runs, model)
-    hybrid = settings.rules.hybrid_groups and not _hybrid_disabled(model)
+    hybrid = rules.hybrid_groups and not _hybrid_disabled(model)
     layout = resolve(slots, runs, settings.layout) if runs else "LBNHC"
-    groups = form_groups(
-        runs, settings.rules, hybrid=hybrid, block_outermost=is_block_outermost(layout)
-    )
-    check_expressible(layout, groups)
-    pool = Pool(tuple(groups), layout, settings.pp, settings.rules)
+    if rules.is_v0:
+        groups = groups_of(runs)
+    elif rules.groups_by_stage:
+        groups = groups_by_stage(runs, settings.pp, rules, hybrid=hybrid)
+    else:
+        groups = form_groups(runs, rules, hybrid=hybrid, block_outermost=is_block_outermost(layout))
+        check_expressible(layout, groups)
+    pool = Pool(tuple(groups), layout, settings.pp, rules, tuple(runs))
     pool.check_stages()
     load = Load(
         length=length.tokens,
-        in_flight=tokens * (
-            settings.concurrent_batches if settings.rules.in_flight_batches else 1
-        ),
+        in_flight=tokens * settings.concurrent_batches(runner_v2=_runner_v2(model)),
         batched=tokens,
         dcp=settings.dcp,
-        caches_states=caches_states,
-        state_blocks_follow_length=settings.rules.state_blocks_follow_length,
-    )  # fmt: skip
+        states=states,
+    )
     notes = _provenance(settings, model, choice, length, layout, caches, (tokens, why))
     return Prepared(
         settings=settings, model=model, choice=choice, pool=pool, load=load, length=length,
         hybrid=hybrid, provenance=notes,
     )  # fmt: skip
+
+
+def _runner_v2(model: Model) -> bool:
+    """Whether the V2 runner serves the model: it may have one batch more in flight."""
+    settings = model.settings
+    if settings.model_runner_v2 is not None:
+        return settings.model_runner_v2
+    if settings.rules.runner_v2_for == "listed":
+        return has_runner_v2(model.spec, model.family)
+    return settings.rules.runner_v2_for == "all"
 
 
 def _all_kinds(model: Model, find_model: FindModel) -> tuple[Kind, ...]:

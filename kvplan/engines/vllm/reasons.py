@@ -97,14 +97,14 @@ def _capped(base: str, kept: int, load: Load, batches: str) -> str:
 
 
 def _state_charge(spec: StateSpec, load: Load) -> str:
-    if load.state_blocks_follow_length:
-        return "a state for every block of its tokens" if load.caches_states else "one state"
+    if load.states == "all":
+        return "a state for every block of its tokens"
     parts = ["two states (prefix caching keeps one at a block boundary)"]
-    if not load.caches_states:
+    if load.states == "none":
         parts = ["one state"]
     if spec.draft_blocks:
         parts.append(f"{spec.draft_blocks} for draft tokens")
-    if spec.checkpoint_blocks and load.caches_states:
+    if spec.checkpoint_blocks and load.states == "align":
         parts.append("one for a checkpoint inside a prefill")
     return " + ".join(parts)
 

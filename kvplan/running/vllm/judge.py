@@ -246,9 +246,9 @@ def _ranks_words(spec: ModelSpec, tp: str) -> str:
 def _difference(version: str, other: str) -> str:
     first, second = rules_of(version)[0], rules_of(other)[0]
     if first.hybrid_groups != second.hybrid_groups:
-        return "windows got groups of their own in 0.9.2"
-    if first.capacity_from_concurrency != second.capacity_from_concurrency:
-        return "what its log line calls tokens changed in 0.21"
+        return "windows got groups of their own in 0.9.1"
+    if first.capacity != second.capacity:
+        return "what its log line calls tokens changed in 0.9.1 and 0.20.1"
     if first.in_flight_batches != second.in_flight_batches:
         return "windows are charged for all batches in flight since 0.26"
     if first.checkpoint_kinds != second.checkpoint_kinds:

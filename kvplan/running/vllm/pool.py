@@ -18,7 +18,7 @@ from kvplan.engines.vllm.options.settings import read_settings
 from kvplan.engines.vllm.planning import FindModel, Prepared, prepare
 from kvplan.engines.vllm.pool.capacity import capacity_of, longest_request
 from kvplan.spec.model import ModelSpec
-from kvplan.spec.recurrent import Mamba1, Mamba2, RecurrentState
+from kvplan.spec.recurrent import RecurrentState
 from kvplan.spec.states import CompressedLatent, LatentAttention
 
 _MOST_BLOCKS = 1 << 44
@@ -118,17 +118,11 @@ def build_pool(
     # The override names the pool; the plan of one block must not depend on it.
     asked.pop("num_gpu_blocks_override", None)
     asked.pop("kv_cache_memory_bytes", None)
-    scans = any(isinstance(st, Mamba1 | Mamba2) for st in spec.states())
-    if rules.state_blocks_follow_length and not scans:
-        # Only scans could cache their states before 0.15; asking for it was ignored.
-        asked["enable_prefix_caching"] = "false"
     settings = read_settings(Request(options=asked), rules)
     try:
         made = prepare(spec, settings, find_model)
     except Refused as refused:
         return f"vllm {version} refuses this setup: {refused}"
-    if scans and made.load.caches_states and not rules.prefix_caching_of_hybrids:
-        return f"how vllm {version} cached every state of a scan is not modelled"
     pool = PoolOf(made, version)
     if not made.pool.groups or not all(pool.per_block) or not _fills_blocks(pool):
         return f"{spec.name} keeps nothing in vllm {version}'s pool"

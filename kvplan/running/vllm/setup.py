@@ -177,7 +177,7 @@ def _version(asked: str | None, own: Fact | None, seen: Seen, notes: list[str]) 
 
 
 def _is_v0(version: str) -> bool:
-    return rules_of(version)[0].fit_check == "pool_tokens"
+    return rules_of(version)[0].is_v0
 
 
 def questions_of(setup: Setup, spec: ModelSpec, seen: Seen) -> tuple[Question, ...]:
@@ -218,7 +218,7 @@ def versions_of(seen: Seen) -> tuple[str, ...]:
     found: dict[object, str] = {}
     for version in VERSIONS:
         rules = rules_of(version)[0]
-        if (rules.fit_check == "pool_tokens") != seen.v0:
+        if rules.is_v0 != seen.v0:
             continue
         key = tuple(getattr(rules, name) for name in rules.__slots__ if name != "version")
         found.setdefault(key, version)

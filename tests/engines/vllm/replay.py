@@ -69,9 +69,14 @@ class Case(NamedTuple):
 
 
 def request_of(case: Case) -> Request:
-    """The request that the recorded command line makes."""
+    """The request that the recorded command line makes.
+
+    The recording stops at the plan, before CUDA graphs hold max_num_seqs against it.
+    """
     given = {**DEFAULTS, **case.input}
-    options = {key: str(given[key]) for key in FLAG_KEYS if given.get(key) is not None}
+    options = {"enforce_eager": "true"} | {
+        key: str(given[key]) for key in FLAG_KEYS if given.get(key) is not None
+    }
     for key, value in given.get("extra", {}).items():
         options[key] = value if isinstance(value, str) else json.dumps(value)
     options |= given.get("env", {})

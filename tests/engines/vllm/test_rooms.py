@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvplan.engines.vllm.facts.dtype import CacheDType
-from kvplan.engines.vllm.facts.gpus import batched_tokens_default, find_gpu
+from kvplan.engines.vllm.facts.gpus import batch_defaults, find_gpu
 from kvplan.engines.vllm.facts.versions import rules_of
 from kvplan.engines.vllm.layers.parallel import stage_sizes
 from kvplan.engines.vllm.layers.runs import Run
@@ -29,9 +29,7 @@ def spec_of(kind: type[CacheSpec] = FullSpec, **changes: object) -> CacheSpec:
 
 
 def load(length: int, batched: int = 8192, batches: int = 2) -> Load:
-    return Load(
-        length=length, in_flight=batched * batches, batched=batched, dcp=1, caches_states=True
-    )
+    return Load(length=length, in_flight=batched * batches, batched=batched, dcp=1, states="align")
 
 
 @pytest.mark.parametrize(
@@ -160,7 +158,7 @@ def test_gpus_are_found_under_usual_names() -> None:
 def test_default_tokens_per_step_by_gpu() -> None:
     """`vllm serve`: 16,384 from 160 GiB, 8,192 from 70 GiB except on A100, else 2,048."""
     defaults = {"b200": 16384, "h100": 8192, "a100": 2048, "l4": 2048}
-    assert {name: batched_tokens_default(find_gpu(name))[0] for name in defaults} == defaults
+    assert {name: batch_defaults(find_gpu(name), "huge")[0] for name in defaults} == defaults
 
 
 def test_skipped_layers_raise_the_block_size() -> None:

@@ -20,11 +20,16 @@ VLLM_LOGGING_LEVEL=DEBUG CUDA_VISIBLE_DEVICES=0,1 VLLM_KV_CACHE_LAYOUT=BLHNC
 
 
 def test_a_whole_line_of_serve() -> None:
-    """Ports, names, parsers and graphs do not change the cache; three words do."""
-    assert split_engine_args(LINE) == {
+    """Ports, names and parsers do not change the cache or the start; these words do."""
+    found = split_engine_args(LINE)
+    assert found == {
+        "compilation_config": '{"mode": 3}',
         "VLLM_KV_CACHE_LAYOUT": "BLHNC",
         "tensor_parallel_size": "2",
         "max_model_len": "32k",
+        "enforce_eager": "true",
+        "optimization_level": "3",
+        "distributed_executor_backend": "mp",
     }
 
 

@@ -8,10 +8,11 @@ transformers_utils/model_arch_config_convertor.py; the part is named behind each
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 
 from kvplan.spec.model import ModelSpec
-from kvplan.spec.recurrent import Rwkv
+from kvplan.spec.recurrent import RecurrentState, Rwkv
 from kvplan.spec.states import CrossAttention
 
 
@@ -42,6 +43,9 @@ class Family:
         has_stages: the class can be split into pipeline stages.
         missing: neither vLLM nor the library it falls back to has a class of this name.
         removed: the last release that had this architecture.
+        pooling: embeds, ranks or rewards instead of writing text.
+        multimodal: takes images, video or sound too.
+        chunk_size: tokens of a chunk of the state's kernel, 2,048 for kernels without chunks.
     """
 
     sinks: bool = False
@@ -65,6 +69,9 @@ class Family:
     has_stages: bool = True
     missing: bool = False
     removed: str | None = None
+    chunk_size: int = 2048
+    pooling: bool = False
+    multimodal: bool = False
 
 
 _PLAIN = Family()
@@ -91,7 +98,7 @@ _BY_TYPE: dict[str, Family] = {
     "mimo_v2": Family(sinks=True),
     "mimo_v2_flash": Family(sinks=True),
     "nemotron_h": Family(
-        state_dtype="float32", reads_state_dtype=True
+        state_dtype="float32", reads_state_dtype=True, chunk_size=128
     ),  # models/config.py NemotronHForCausalLMConfig
     "qwen3_next": Family(
         prefill_backend="flashinfer", drafts="full"
@@ -100,12 +107,14 @@ _BY_TYPE: dict[str, Family] = {
         ("qwen3_5", "qwen3_5_text", "qwen3_5_moe", "qwen3_5_moe_text"),
         Family(prefill_backend="flashinfer", reads_state_dtype=True),  # models/config.py
     ),
-    "zamba2": Family(attention_first=True),  # models/zamba2.py builds shared attention first
-    "falcon_h1": Family(attention_first=True),
+    # models/zamba2.py builds shared attention first
+    "zamba2": Family(attention_first=True, chunk_size=256),
+    "falcon_h1": Family(attention_first=True, chunk_size=256),
+    **dict.fromkeys(("granitemoehybrid", "bamba"), Family(chunk_size=256)),  # mamba_chunk_size
     # models/falcon.py builds its attention without the cache options.
     **dict.fromkeys(("falcon", "RefinedWeb", "RefinedWebModel"), Family(native_cache_only=True)),
     "mamba": Family(heads_free=True),
-    "mamba2": Family(heads_free=True),
+    "mamba2": Family(heads_free=True, chunk_size=256),
     "falcon_mamba": Family(heads_free=True),
     "bert": Family(encoder_only=True),
 }
@@ -194,12 +203,53 @@ _LAST_RELEASE = {  # models/registry.py
 _REMOVED = {name: release for release, names in _LAST_RELEASE.items() for name in names}
 
 
+# How classes that write no text end, and classes with images whose names do not say so.
+_POOLING = ("Model", "ForSequenceClassification", "ForRewardModel", "ForTokenClassification",
+            "ForMaskedLM", "ForProcessRewardModel", "ForRetrieval")  # fmt: skip
+_MULTIMODAL = frozenset((
+    "AyaVisionForConditionalGeneration", "ChatGLMModel", "FuyuForCausalLM", "GLM4VForCausalLM",
+    "H2OVLChatModel", "InternVLChatModel", "MiniCPMO", "MiniCPMV", "MolmoForCausalLM",
+    "MultiModalityCausalLM", "NVLM_D", "Ovis", "Phi3VForCausalLM", "Phi4MMForCausalLM",
+    "QwenVLForConditionalGeneration", "SkyworkR1VChatModel", "KimiVLForConditionalGeneration",
+))  # fmt: skip
+
+
 def _has_no_class(spec: ModelSpec) -> bool:
     """An encoder-decoder, or a state, that no class of vLLM serves."""
     name = spec.architecture
     if name is None or name in _REMOVED or name in _WITH_ENCODER:
         return False
     return any(isinstance(state, (CrossAttention, Rwkv)) for state in spec.states())
+
+
+# Classes that the V2 runner served first; beside them all dense models without states.
+_RUNNER_V2 = frozenset((  # 0.28.0, config/vllm.py
+    "DeepseekV2ForCausalLM", "GraniteMoeForCausalLM", "InklingForCausalLM",
+    "InklingForConditionalGeneration", "KimiK3ForConditionalGeneration",
+    "LongcatFlashNgramForCausalLM", "Qwen2MoeForCausalLM",
+))  # fmt: skip
+
+
+def has_runner_v2(spec: ModelSpec, family: Family) -> bool:
+    """Whether releases 0.26 to 0.28 serve a model with the V2 runner by default."""
+    if spec.architecture in _RUNNER_V2:
+        return True
+    states = any(isinstance(state, RecurrentState) for state in spec.states())
+    return not (states or family.pooling or is_mixture(spec))
+
+
+def is_mixture(spec: ModelSpec) -> bool:
+    """Whether a model is a mixture of experts."""
+    if spec.active_parameters is not None:
+        return True
+    return re.search(_MIXTURE, spec.architecture or "") is not None
+
+
+# Classes that are mixtures whatever their config says.
+_MIXTURE = (
+    r"(?i)moe|mixtral|gptoss|llama4|deepseekv[234]|dbrx|jamba|longcat|kimi|minimax|glm5|arctic"
+    r"|grok|bailing|dots1|hunyuan_?v1_?moe|step3|ernie4_5_(?:moe|vl)|qwen3next|flexolmo|lfm2moe"
+)
 
 
 def family_of(spec: ModelSpec) -> Family:
@@ -209,6 +259,11 @@ def family_of(spec: ModelSpec) -> Family:
         family = replace(family, image_prefix=True)
     if spec.architecture in _MISSING or _has_no_class(spec):
         family = replace(family, missing=True)
+    name = spec.architecture or ""
+    if name.endswith(_POOLING):
+        family = replace(family, pooling=True)
+    if name.endswith("ForConditionalGeneration") or name in _MULTIMODAL:
+        family = replace(family, multimodal=True)
     if spec.architecture in _ONE_STAGE:
         family = replace(family, has_stages=False)
     if spec.architecture in _REMOVED:

@@ -62,10 +62,23 @@ def gpu_of(device: Device, text: str) -> Gpu:
     return Gpu(device.name, device.capability, total.mid / GIB, device.driver_name)
 
 
-def batched_tokens_default(gpu: Gpu) -> tuple[int, int]:
-    """Defaults of `vllm serve`: (max_num_batched_tokens, max_num_seqs)."""
-    if gpu.memory_gib >= 160:
-        return 16384, 1024
-    if gpu.memory_gib >= 70 and "a100" not in gpu.device_name.lower() and gpu.capability != (12, 1):
-        return 8192, 1024
-    return 2048, 256
+# Defaults of `vllm serve`: (max_num_batched_tokens, max_num_seqs).
+_SMALL, _LARGE, _HUGE = (2048, 256), (8192, 1024), (16384, 1024)
+
+
+def batch_defaults(gpu: Gpu, rule: str) -> tuple[int, int]:
+    """(max_num_batched_tokens, max_num_seqs) of `vllm serve` on this GPU under a release's rule.
+
+    `v0`: 2,048 and 256 everywhere; `hopper`: by the device's name, 1,024 sequences everywhere;
+    `large`: by 70 GiB; `no_a100`: A100s as if smaller; `huge`: a class of its own from 160 GiB.
+    """
+    if rule == "v0":
+        return _SMALL
+    name = gpu.device_name.lower()
+    if rule == "hopper":
+        return (_LARGE if "h100" in name or "h200" in name else _SMALL)[0], 1024
+    if rule == "huge" and gpu.memory_gib >= 160:
+        return _HUGE
+    if gpu.memory_gib < 70 or (rule != "large" and "a100" in name):
+        return _SMALL
+    return _SMALL if rule == "huge" and gpu.capability == (12, 1) else _LARGE

@@ -5,6 +5,7 @@
        of the state kernel's checkpoint alignment; B = a x ceil(state page / (a x page of a token)),
        then a multiple of every backend's smallest block. Only ever raised. State pages are padded
        to the attention page.
+       States kept for every block ("all"): B is a multiple of the kernel's chunk instead.
     3. skipped layers: raised until a quantised page covers an unquantised one of the smallest block
 
 Source: vllm 0.33.0, platforms/interface.py update_block_size_for_backend.
@@ -20,8 +21,9 @@ from math import lcm
 from kvplan.arithmetic import ceil_div
 from kvplan.engines.kit.refusal import Refused
 from kvplan.engines.vllm.backends.backend import Backend
+from kvplan.engines.vllm.backends.forced import forced_block
 from kvplan.engines.vllm.backends.query import AttentionQuery
-from kvplan.engines.vllm.layers.model import Model
+from kvplan.engines.vllm.layers.model import ALIGN, ALL, Model
 from kvplan.engines.vllm.layers.slots import STATE, Slot
 
 DEFAULT_BLOCK_SIZE = 16
@@ -44,12 +46,17 @@ class BlockChoice:
     why: str | None
 
 
-def choose_block_size(model: Model, slots: Sequence[Slot], *, caches_states: bool) -> BlockChoice:
+def choose_block_size(model: Model, slots: Sequence[Slot], *, states: str) -> BlockChoice:
     """Settle the block size for all slots of a model.
+
+    Args:
+        states: how recurrent states are kept: none, align or all.
 
     Raises:
         Refused: no common block size, or one that a backend rejects.
     """
+    if model.settings.rules.block_choice == "forced":
+        return _forced(model, slots, states)
     readers = _readers(model, slots)
     if not readers:
         return BlockChoice(DEFAULT_BLOCK_SIZE, None, None, None)
@@ -61,9 +68,9 @@ def choose_block_size(model: Model, slots: Sequence[Slot], *, caches_states: boo
         why = "backends " + ", ".join(backend.name for backend, _ in readers)
     chosen = size
     state_page = None
-    states = [slot for slot in slots if slot.role == STATE]
-    if states:
-        size, state_page = _for_states(model, readers, states, size, caches_states)
+    kept_states = [slot for slot in slots if slot.role == STATE]
+    if kept_states:
+        size, state_page = _for_states(model, readers, kept_states, size, states)
         if size != chosen:
             why = "raised until an attention page holds a layer's state"
     skip_page = None
@@ -126,18 +133,59 @@ def _preferred(readers: _Readers) -> int:
     )
 
 
+def _forced(model: Model, slots: Sequence[Slot], states: str) -> BlockChoice:
+    """Releases whose platform settles the size before any backend is asked."""
+    settings = model.settings
+    asked = settings.block_size or DEFAULT_BLOCK_SIZE
+    size = asked
+    if model.mla:
+        size = forced_block(
+            settings.rules.latent_blocks, settings.gpu, asked, sparse=model.sparse,
+            nope=model.nope, backend=settings.attention_backend,
+        )  # fmt: skip
+    why = None
+    if size != asked:
+        why = f"latents take blocks of {size}"
+    elif settings.block_size is None:
+        why = "the default"
+    kept_states = [slot for slot in slots if slot.role == STATE]
+    attention = any(slot.role != STATE for slot in slots)
+    if not kept_states or not attention:
+        return BlockChoice(size, None, None, why)
+    state_page = max(slot.shapes.bytes for slot in kept_states if slot.shapes is not None)
+    token_page = _token_page(model, [])
+    aligned = settings.rules.hybrid_latent_alignment if model.mla else DEFAULT_BLOCK_SIZE
+    needed = _holding(model, state_page, token_page, aligned, states)
+    raised = max(size, needed)
+    if raised != size:
+        why = "raised until an attention page holds a layer's state"
+    page = raised * token_page
+    return BlockChoice(raised, page if page != state_page else None, None, why)
+
+
+def _holding(model: Model, state_page: int, token_page: int, aligned: int, states: str) -> int:
+    """Fewest tokens of an attention block whose page holds a state.
+
+    Where a state is kept for every block, blocks are whole chunks of the state's kernel.
+    """
+    if states == ALL:
+        chunk = lcm(model.settings.state_block_size or model.family.chunk_size, aligned)
+        return chunk * ceil_div(ceil_div(state_page, token_page), chunk)
+    return aligned * ceil_div(state_page, aligned * token_page)
+
+
 def _for_states(
-    model: Model, readers: _Readers, states: Sequence[Slot], size: int, caches_states: bool
+    model: Model, readers: _Readers, kept_states: Sequence[Slot], size: int, states: str
 ) -> tuple[int, int | None]:
     """(block size, page that states are padded to)."""
-    state_page = max(slot.shapes.bytes for slot in states if slot.shapes is not None)
+    state_page = max(slot.shapes.bytes for slot in kept_states if slot.shapes is not None)
     token_page = _token_page(model, readers)
     aligned = max(_smallest(*readers[0]), size)
     if model.mla:
         aligned = max(aligned, model.settings.rules.hybrid_latent_alignment)
-    if caches_states and all(slot.checkpoint[1] is not None for slot in states):
-        aligned = lcm(aligned, *(slot.checkpoint[1] or 1 for slot in states))
-    needed = aligned * ceil_div(state_page, aligned * token_page)
+    if states == ALIGN and all(slot.checkpoint[1] is not None for slot in kept_states):
+        aligned = lcm(aligned, *(slot.checkpoint[1] or 1 for slot in kept_states))
+    needed = _holding(model, state_page, token_page, aligned, states)
     multiple = lcm(*(_smallest(backend, query) for backend, query in readers))
     size = max(size, multiple * ceil_div(needed, multiple))
     page = size * token_page

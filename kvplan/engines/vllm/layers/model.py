@@ -27,6 +27,7 @@ class Model:
         kv_heads, head_size: of the model as a whole, as vLLM's configuration states them.
         sparse: attention reads tokens that an indexer chose.
         image_prefix: image tokens see each other in both directions.
+        nope: elements of a latent head's part without rotation.
         skipped: indices of layers that stay unquantised.
     """
 
@@ -41,6 +42,7 @@ class Model:
     head_size: int
     sparse: bool
     image_prefix: bool
+    nope: int = 1
     skipped: frozenset[int] = frozenset()
 
     @property
@@ -104,7 +106,7 @@ def build_model(spec: ModelSpec, settings: Settings) -> Model:
     running, _ = dtypes.model_dtype(spec, settings.model_dtype, settings.gpu)
     every = [state for states in spec.kinds.values() for state in states]
     latent = any(isinstance(s, (kept.LatentAttention, kept.CompressedLatent)) for s in every)
-    mla = latent and family.latent and not settings.latent_disabled
+    mla = latent and family.latent and not settings.latent_disabled and settings.rules.latents
     asked = dtypes.spelled(settings.cache_dtype)
     cache = dtypes.resolve(asked, spec, family, settings.gpu, running, latent=mla)
     if family.packed_latent and (cache.name == "auto" or cache.name.startswith("fp8")):
@@ -127,6 +129,9 @@ def build_model(spec: ModelSpec, settings: Settings) -> Model:
         head_size=head_size,
         sparse=mla and any(isinstance(s, kept.Indexer) for s in every),
         image_prefix=family.image_prefix and not settings.language_model_only,
+        nope=next(
+            (s.qk_nope_head_dim or 1 for s in every if isinstance(s, kept.LatentAttention)), 1
+        ),
         skipped=boundary | named,
     )
 
@@ -184,15 +189,51 @@ def is_encoder_decoder(spec: ModelSpec) -> bool:
     return any(isinstance(s, kept.CrossAttention) for s in spec.states())
 
 
+# How recurrent states are kept: once, at block boundaries, or for every block.
+ONCE, ALIGN, ALL = "none", "align", "all"
+
+# Classes whose states can be kept for every block (SupportsMambaPrefixCaching).
+_KEEPS_EVERY_BLOCK = frozenset((
+    "BambaForCausalLM", "FalconH1ForCausalLM", "FalconMambaForCausalLM",
+    "GraniteMoeHybridForCausalLM", "JambaForCausalLM", "JambaForSequenceClassification",
+    "Mamba2ForCausalLM", "MambaForCausalLM", "NemotronHForCausalLM", "NemotronHPuzzleForCausalLM",
+    "Zamba2ForCausalLM",
+))  # fmt: skip
+
+
 def caches_prefixes(model: Model) -> bool:
-    """Whether prefixes are cached: by default yes, except where the model cannot."""
+    """Whether prefixes are cached: by default yes, except where the model or the release cannot."""
     every = list(model.spec.states())
+    rules = model.settings.rules
     attention = any(not isinstance(s, (RecurrentState, kept.SharedCache)) for s in every)
     recurrent = any(isinstance(s, RecurrentState) for s in every)
     possible = attention and not is_encoder_decoder(model.spec)
     asked = model.settings.prefix_caching
+    if recurrent and (
+        rules.state_caching == "off"
+        or (rules.state_caching == "marked" and not _keeps_every_block(model))
+    ):
+        return False
     if asked is not None:
         return asked
-    if recurrent and not model.settings.rules.prefix_caching_of_hybrids:
+    if recurrent and not rules.prefix_caching_of_hybrids:
         return False
-    return possible
+    return possible and rules.prefix_caching
+
+
+def state_mode(model: Model, *, caches: bool) -> str:
+    """How recurrent states are kept, with or without cached prefixes."""
+    rules, asked = model.settings.rules, model.settings.state_cache_mode.strip().lower()
+    if not caches:
+        return ONCE
+    marked = _keeps_every_block(model)
+    if asked in (ALIGN, ALL):
+        return ALL if asked == ALL and marked else ALIGN
+    if rules.state_caching == ALIGN or not marked:
+        return ALIGN
+    drafting = rules.drafts_align and model.settings.speculation is not None
+    return ALIGN if drafting else ALL
+
+
+def _keeps_every_block(model: Model) -> bool:
+    return model.spec.architecture in _KEEPS_EVERY_BLOCK

@@ -48,7 +48,7 @@ def cache_spec(model: Model, slot: Slot, choice: BlockChoice, *, caches_states: 
         return _v4_spec(model, slot, choice)
     if isinstance(slot.state, kept.LatentAttention) and slot.query is not None and slot.query.mla:
         return _latent_spec(slot, choice)
-    return _heads_spec(slot, choice)
+    return _heads_spec(model, slot, choice)
 
 
 def _alignment(slot: Slot, row_bytes: int) -> dict[str, int]:
@@ -58,7 +58,7 @@ def _alignment(slot: Slot, row_bytes: int) -> dict[str, int]:
     return {"stride_bytes": in_bytes, "stride_tokens": in_tokens}
 
 
-def _heads_spec(slot: Slot, choice: BlockChoice) -> CacheSpec:
+def _heads_spec(model: Model, slot: Slot, choice: BlockChoice) -> CacheSpec:
     state = slot.state
     assert isinstance(state, kept.HeadState)
     per_head, content = slot.dtype.head_bytes(state.head_dim, state.value_dim)
@@ -73,7 +73,7 @@ def _heads_spec(slot: Slot, choice: BlockChoice) -> CacheSpec:
     }
     if isinstance(state, kept.CrossAttention):
         return CrossSpec(**common)
-    if isinstance(state, kept.ChunkedAttention):
+    if isinstance(state, kept.ChunkedAttention) and model.settings.rules.chunked_specs:
         return ChunkedSpec(**common, chunk=state.chunk)
     if isinstance(state, kept.SlidingAttention):
         common |= {"block_size": _window_block(slot, row, choice), "padded": choice.skip_page}
@@ -83,7 +83,8 @@ def _heads_spec(slot: Slot, choice: BlockChoice) -> CacheSpec:
 
 def _window_block(slot: Slot, row: int, choice: BlockChoice) -> int:
     """Windows take the largest kernel block whose page fits the primary one's."""
-    assert slot.backend is not None and slot.query is not None
+    if slot.backend is None or slot.query is None:
+        return choice.size
     budget = choice.skip_page or row * choice.size
     sizes, multiples = slot.backend.kernel_blocks(slot.query)
     most = budget // row

@@ -104,7 +104,9 @@ def _heads(
     if isinstance(state, (kept.ChunkedAttention, kept.CrossAttention)):
         # Their wrapped backends are asked without the layer's other needs.
         query = replace(query, sinks=False, image_prefix=False)
-    backend = DIFFKV if state.value_dim != state.head_dim else select(query)
+    backend = None
+    if model.settings.rules.block_choice == "backend":
+        backend = DIFFKV if state.value_dim != state.head_dim else select(query)
     return [
         Slot(
             role=ATTENTION, state=state, dtype=dtype, backend=backend, query=query,
@@ -136,9 +138,11 @@ def _latent(
         found.append(
             Slot(role=INDEX, state=indexer, dtype=dtype, backend=latent.INDEXER, query=query)
         )
-    backend = select(query)
+    backend = select(query) if model.settings.rules.block_choice == "backend" else None
     packed = dtype
-    if backend.name == "FLASHMLA_SPARSE" and dtype.is_quantized and dtype.name != "nvfp4_ds_mla":
+    if backend is None:
+        packed = old_latent_format(model, dtype)
+    elif backend.name == "FLASHMLA_SPARSE" and dtype.is_quantized and dtype.name != "nvfp4_ds_mla":
         packed = CacheDType("fp8_ds_mla", "uint8", f"{backend.name} packs fp8 rows of 656 bytes")
     elif backend.name == "FLASHINFER_MLA_SPARSE_SM120" and dtype.name in (
         "auto", "fp8", "fp8_e4m3",
@@ -151,6 +155,13 @@ def _latent(
         )
     )  # fmt: skip
     return found
+
+
+def old_latent_format(model: Model, dtype: CacheDType) -> CacheDType:
+    """Before backends settled it: sparse attention packs its fp8 latents."""
+    if model.sparse and dtype.is_quantized:
+        return CacheDType("fp8_ds_mla", "uint8", "sparse attention packs fp8 rows of 656 bytes")
+    return dtype
 
 
 def _decompressed(model: Model, state: kept.LatentAttention) -> kept.FullAttention:

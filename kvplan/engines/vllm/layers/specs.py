@@ -7,7 +7,7 @@ A class per kind, with two questions: `page`, and `steps`, from which `blocks` f
     sliding     ceil(min(window - 1 + extra + F, L) / B) + 1    the window may start inside a block
     chunked     ceil(min(chunk + F, L) / B)
     state       2 + draft tokens + 1 if it checkpoints inside a prefill; 1 + draft tokens without
-                prefix caching
+                prefix caching; ceil(L / B) where every block keeps one
     cross       ceil(T / B), whatever the encoder really emits
 
 L is the length, B the block size, T max_num_batched_tokens, F the tokens in flight: T for every
@@ -33,8 +33,8 @@ class Load:
         in_flight: tokens scheduled but not settled (T x batches in flight).
         batched: max_num_batched_tokens.
         dcp: ranks of decode context parallelism.
-        caches_states: prefix caching keeps states at block boundaries ("align").
-        state_blocks_follow_length: an old rule, see `versions`.
+        states: how recurrent states are kept: once ("none"), at block boundaries ("align"), or for
+            every block ("all").
         whole_prompts: a step takes a whole prompt, so `batched` is never less than the length.
     """
 
@@ -42,8 +42,7 @@ class Load:
     in_flight: int
     batched: int
     dcp: int
-    caches_states: bool
-    state_blocks_follow_length: bool = False
+    states: str
     whole_prompts: bool = False
 
     def cap(self, kept: int) -> int | None:
@@ -261,9 +260,9 @@ class StateSpec(CacheSpec):
         return self.row_bytes
 
     def steps(self, load: Load) -> Steps:
-        if load.state_blocks_follow_length:
-            return Steps(0, (pieces(self.block_size),)) if load.caches_states else Steps(1)
-        if load.caches_states:
+        if load.states == "all":
+            return Steps(0, (pieces(self.block_size),))
+        if load.states == "align":
             return Steps(2 + self.draft_blocks + self.checkpoint_blocks)
         return Steps(1 + self.draft_blocks)
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kvplan.engines.kit.flags import BOOLEAN, NONE, ONE, SEVERAL, SWITCH, Flag, Meaning
+from kvplan.engines.kit.flags import BOOLEAN, ONE, SEVERAL, Flag, Meaning
 from kvplan.engines.kit.table import Table
 from kvplan.engines.kit.values import boolean, human_int, items, mapping, positive, share
 from kvplan.engines.vllm.options.other_flags import INSTEAD, is_harmless_setting, other_flags
@@ -20,6 +20,14 @@ from kvplan.engines.vllm.options.other_flags import INSTEAD, is_harmless_setting
 def length_or_auto(text: str) -> int:
     """A length, or -1 for `-1` and `auto`."""
     return -1 if text.strip().lower() in ("-1", "auto") else human_int(text)
+
+
+def _optimization(text: str) -> int:
+    """A level from 0 to 3, or an older release's JSON: 0 where that captures no whole steps."""
+    if not text.lstrip().startswith("{"):
+        return int(text)
+    mode = str(mapping(text).get("cudagraph_mode", "")).upper()
+    return 0 if mode in ("NONE", "PIECEWISE") else 3
 
 
 _CACHE, _SCHED = "config/cache.py CacheConfig", "config/scheduler.py SchedulerConfig"
@@ -57,6 +65,14 @@ _FLAGS: tuple[Flag, ...] = (
     _row("mamba_cache_dtype", ("--mamba-cache-dtype",), str, "auto", _CACHE),
     _row("mamba_ssm_cache_dtype", ("--mamba-ssm-cache-dtype",), str, "auto", _CACHE),
     _row("mamba_block_size", ("--mamba-block-size",), positive, None, _CACHE),
+    _row("mamba_cache_mode", ("--mamba-cache-mode",), str, "none", _CACHE),
+    _row("enforce_eager", ("--enforce-eager",), boolean, False, _MODEL),
+    _row("compilation_config", ("--compilation-config", "-cc"), mapping, None,
+         "config/compilation.py CompilationConfig"),
+    _row("optimization_level", ("--optimization-level",), _optimization, None,
+         "config/vllm.py VllmConfig"),
+    _row("distributed_executor_backend", ("--distributed-executor-backend",), str, None,
+         _PARALLEL),
     _row("max_num_batched_tokens", ("--max-num-batched-tokens",), human_int, None,
          "engine/arg_utils.py get_batch_defaults"),
     _row("max_num_seqs", ("--max-num-seqs",), int, None, "engine/arg_utils.py get_batch_defaults"),
@@ -76,18 +92,19 @@ _FLAGS: tuple[Flag, ...] = (
     _row("VLLM_PP_LAYER_PARTITION", (), str, None, _ENV),
     _row("VLLM_MLA_DISABLE", (), boolean, False, _ENV),
     _row("VLLM_ALLOW_LONG_MAX_MODEL_LEN", (), boolean, False, _ENV),
-    _row("VLLM_ALLOW_CHUNKED_LOCAL_ATTN_WITH_HYBRID_KV_CACHE", (), boolean, True, _ENV),
-    _row("VLLM_USE_V2_MODEL_RUNNER", (), boolean, True, _ENV),
+    _row("VLLM_ALLOW_CHUNKED_LOCAL_ATTN_WITH_HYBRID_KV_CACHE", (), boolean, None, _ENV),
+    _row("VLLM_USE_V2_MODEL_RUNNER", (), boolean, None, _ENV),
 )  # fmt: skip
 
 
 def _level(word: str) -> Meaning | None:
-    """`-O3` and `-O 3`: optimisation levels, which leave the cache as it is."""
+    """`-O3`, `-O 3` and, of older releases, `-O '{...}'`."""
     if re.fullmatch(r"-O\w*", word) is None:
         return None
-    takes = SEVERAL if word == "-O" else SWITCH
-    return Meaning(Flag(name="-O", spellings=("-O",), takes=takes, effect=NONE))
+    return Meaning(_BY_NAME["optimization_level"], joined=word[2:] or None)
 
+
+_BY_NAME = {flag.name: flag for flag in _FLAGS}
 
 TABLE = Table(
     engine="vllm",

@@ -33,7 +33,7 @@ _SWITCHES = """
     enable-per-request-metrics enable-prompt-embeds enable-prompt-tokens-details
     enable-reasoning enable-request-id-headers enable-return-routed-experts enable-scale-out
     enable-server-load-tracking enable-shm-tensor-arena enable-sleep-mode enable-ssl-refresh
-    enable-tokenizer-info-endpoint enable-tower-connector-lora enable-trace-replay enforce-eager
+    enable-tokenizer-info-endpoint enable-tower-connector-lora enable-trace-replay
     engine-use-ray -ep eplb-log-balancedness exclude-tools-when-tool-choice-none
     fail-on-environ-validation fully-sharded-loras grpc guided-decoding-disable-any-whitespace
     headless interleave-mm-strings jit-monitor-verbose kv-cache-metrics log-error-stack
@@ -46,8 +46,8 @@ _SWITCHES = """
 """
 _ONE = """
     all2all-backend allowed-headers allowed-local-media-path allowed-methods allowed-origins
-    anthropic-disabled-thinking-effort api-server-count -asc aux-output-config -cc chat-template
-    chat-template-content-format code-revision cohere-format compilation-config config-format
+    anthropic-disabled-thinking-effort api-server-count -asc aux-output-config chat-template
+    chat-template-content-format code-revision cohere-format config-format
     cpu-distributed-timeout-seconds cpu-offload-gb data-parallel-address data-parallel-backend
     data-parallel-rank data-parallel-rpc-port data-parallel-size-local data-parallel-start-rank
     data-parallel-supervisor-port dbo-decode-token-threshold dbo-prefill-token-threshold
@@ -73,7 +73,7 @@ _ONE = """
     mm-processor-device mm-processor-kwargs mm-shm-cache-max-object-size-mb mm-tensor-ipc
     model-loader-extra-config moe-backend -n nnodes node-rank num-redundant-experts
     offload-backend offload-group-size offload-num-in-group offload-prefetch-step
-    optimization-level otlp-traces-endpoint override-generation-config
+    otlp-traces-endpoint override-generation-config
     per-request-spec-decode-metrics port preemption-mode prefill-schedule-interval
     prefix-caching-hash-algo profiler-config pt-load-map-location -r reasoning-config
     reasoning-effort-map reasoning-parser reasoning-parser-plugin renderer-num-workers
@@ -100,10 +100,10 @@ _CHANGING_SWITCHES = """
 """
 _CHANGING = """
     -ac additional-config attention-config config convert cp-kv-cache-interleave-size -dc
-    dcp-kv-cache-interleave-size diffusion-config distributed-executor-backend engram-config
+    dcp-kv-cache-interleave-size diffusion-config engram-config
     forced-num-gpu-blocks gdn-prefill-backend hf-config-path hf-overrides kda-decode-backend
     kda-prefill-backend kv-offloading-backend kv-offloading-size kv-transfer-config
-    limit-mm-per-prompt mamba-backend mamba-cache-mode max-num-scheduled-tokens model
+    limit-mm-per-prompt mamba-backend max-num-scheduled-tokens model
     model-class-overrides model-impl num-lookahead-slots num-scheduler-steps
     num-speculative-tokens override-attention-dtype override-pooler-config -pcp performance-mode
     pooler-config prefill-context-parallel-size prefix-cache-retention-interval
@@ -115,9 +115,7 @@ _CHANGING = """
 # Values with which a flag that may change the cache does not.
 _HARMLESS = {
     "--convert": r"auto|none",
-    "--distributed-executor-backend": r"mp|uni",
     "--limit-mm-per-prompt": r"(?!.*(?<![\d.])0(?![\d.])).*",  # none of a kind is another model
-    "--mamba-cache-mode": r"none",
     "--model-impl": r"auto|vllm",
     "--num-scheduler-steps": r"1",
     "--performance-mode": r"balanced|interactivity",

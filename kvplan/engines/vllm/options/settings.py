@@ -11,7 +11,7 @@ from typing import Any
 
 from kvplan.engines.layout import Provenance
 from kvplan.engines.request import Request
-from kvplan.engines.vllm.facts.gpus import DEFAULT_GPU, Gpu, batched_tokens_default, find_gpu
+from kvplan.engines.vllm.facts.gpus import DEFAULT_GPU, Gpu, batch_defaults, find_gpu
 from kvplan.engines.vllm.facts.versions import Rules
 from kvplan.engines.vllm.options.asked import cache_dtype, ranks
 from kvplan.engines.vllm.options.flags import FLAGS, read_options
@@ -56,11 +56,14 @@ class Settings:
     dcp: int
     block_size: int | None
     state_block_size: int | None
+    state_cache_mode: str
     batched_tokens: int | None
     max_seqs: int | None
     prefix_caching: bool | None
     chunked_prefill: bool | None
     async_scheduling: bool
+    full_graphs: bool
+    executor: str | None
     hybrid_disabled: bool | None
     language_model_only: bool
     skip_layers: tuple[str, ...]
@@ -74,7 +77,7 @@ class Settings:
     latent_disabled: bool
     long_length_allowed: bool
     chunked_local_hybrid: bool
-    model_runner_v2: bool
+    model_runner_v2: bool | None
     given: frozenset[str]
     provenance: tuple[Provenance, ...]
 
@@ -84,11 +87,17 @@ class Settings:
         return self.speculation.tokens if self.speculation else 0
 
     @property
-    def concurrent_batches(self) -> int:
+    def seqs(self) -> int:
+        """max_num_seqs, given or by default."""
+        return self.max_seqs or batch_defaults(self.gpu, self.rules.batch_class)[1]
+
+    def concurrent_batches(self, *, runner_v2: bool) -> int:
         """Batches in flight: one per pipeline stage, one more with async scheduling."""
+        if not self.rules.in_flight_batches:
+            return 1
         if not self.async_scheduling:
             return self.pp
-        if self.model_runner_v2:
+        if runner_v2:
             return self.pp + 1
         return 2 if self.pp == 1 else self.pp
 
@@ -96,12 +105,12 @@ class Settings:
         """max_num_batched_tokens, and the rule that settled it when it was not given."""
         if self.batched_tokens is not None:
             return self.batched_tokens, None
-        tokens, seqs = batched_tokens_default(self.gpu)
-        if self.max_seqs is not None:
-            seqs = self.max_seqs
+        tokens, _ = batch_defaults(self.gpu, self.rules.batch_class)
         if not (self.chunked_prefill if self.chunked_prefill is not None else chunked_prefill):
             tokens = max(tokens, length)
-        return min(tokens, seqs * length), "engine/arg_utils.py get_batch_defaults (vllm serve)"
+        if self.rules.batch_class == "v0":
+            return tokens, "config.py SchedulerConfig"
+        return min(tokens, self.seqs * length), "engine/arg_utils.py (vllm serve)"
 
 
 def read_settings(request: Request, rules: Rules) -> Settings:
@@ -128,6 +137,7 @@ def read_settings(request: Request, rules: Rules) -> Settings:
         )
     if "gpu_memory_utilization" not in values:
         notes.append(_noted("gpu_memory_utilization", rules.gpu_memory_utilization, rules))
+    given_chunked = value("VLLM_ALLOW_CHUNKED_LOCAL_ATTN_WITH_HYBRID_KV_CACHE")
     async_scheduling = value("async_scheduling")
     if async_scheduling is None:
         async_scheduling = rules.async_scheduling
@@ -144,11 +154,16 @@ def read_settings(request: Request, rules: Rules) -> Settings:
         dcp=ranks("decode_context_parallel_size", values, request.dcp),
         block_size=_positive("block_size", value("block_size")),
         state_block_size=value("mamba_block_size"),
+        state_cache_mode=value("mamba_cache_mode"),
         batched_tokens=_positive("max_num_batched_tokens", value("max_num_batched_tokens")),
         max_seqs=_positive("max_num_seqs", value("max_num_seqs")),
         prefix_caching=value("enable_prefix_caching"),
         chunked_prefill=value("enable_chunked_prefill"),
         async_scheduling=async_scheduling,
+        full_graphs=_full_graphs(
+            value("enforce_eager"), value("compilation_config"), value("optimization_level")
+        ),
+        executor=value("distributed_executor_backend"),
         hybrid_disabled=value("disable_hybrid_kv_cache_manager"),
         language_model_only=value("language_model_only"),
         skip_layers=value("kv_cache_dtype_skip_layers"),
@@ -161,11 +176,25 @@ def read_settings(request: Request, rules: Rules) -> Settings:
         partition=value("VLLM_PP_LAYER_PARTITION"),
         latent_disabled=value("VLLM_MLA_DISABLE"),
         long_length_allowed=value("VLLM_ALLOW_LONG_MAX_MODEL_LEN"),
-        chunked_local_hybrid=value("VLLM_ALLOW_CHUNKED_LOCAL_ATTN_WITH_HYBRID_KV_CACHE"),
+        chunked_local_hybrid=(rules.chunked_groups if given_chunked is None else given_chunked),
         model_runner_v2=value("VLLM_USE_V2_MODEL_RUNNER"),
         given=frozenset(values),
         provenance=tuple(notes),
     )
+
+
+# CUDA graph modes without full graphs, by name and by their numbers.
+_PARTIAL_GRAPHS = ("NONE", "PIECEWISE", "0", "1")
+
+
+def _full_graphs(eager: bool, compilation: dict[str, Any] | None, level: int | None) -> bool:
+    """Whether whole decode steps are captured: yes by default (FULL_AND_PIECEWISE)."""
+    mode = (compilation or {}).get("cudagraph_mode")
+    if eager:
+        return False
+    if mode is not None:
+        return str(mode).upper() not in _PARTIAL_GRAPHS
+    return level is None or level >= 2
 
 
 def _noted(name: str, value: object, rules: Rules) -> Provenance:

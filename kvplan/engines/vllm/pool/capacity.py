@@ -19,7 +19,8 @@ from math import lcm
 from kvplan.arithmetic import round_up
 from kvplan.engines.kit.refusal import Refusal, Refused
 from kvplan.engines.vllm.facts.versions import Rules
-from kvplan.engines.vllm.layers.specs import Load
+from kvplan.engines.vllm.layers.runs import Run
+from kvplan.engines.vllm.layers.specs import Load, StateSpec
 from kvplan.engines.vllm.pool import latent_pool
 from kvplan.engines.vllm.pool.groups import Group
 from kvplan.engines.vllm.pool.kv_layout import is_block_outermost
@@ -35,12 +36,14 @@ class Pool:
         layout: order of the pool's dimensions.
         stages: pipeline stages.
         rules: of the version.
+        runs: the layers' caches before they were grouped.
     """
 
     groups: tuple[Group, ...]
     layout: str
     stages: int
     rules: Rules
+    runs: tuple[Run, ...] = ()
 
     @property
     def _latent_pool(self) -> str:
@@ -50,12 +53,25 @@ class Pool:
         windows = latent_pool.has_latent_windows(self.groups)
         return self.rules.latent_pool if windows else latent_pool.PACKED
 
+    @property
+    def _counts_whole_model(self) -> bool:
+        """A group of unequal pages is not cut to the stage before its page is counted."""
+        return len(self.groups) == 1 and self.groups[0].mixed and not self.rules.projects_mixed
+
+    @property
+    def has_states(self) -> bool:
+        """Whether some layer keeps a recurrent state."""
+        runs = (run for group in self.groups for run in group.members)
+        return any(isinstance(run.spec, StateSpec) for run in runs)
+
     def bytes_per_block(self, stage: int) -> int:
         """Bytes of one block on a rank of this stage, 0 without a cache."""
         if not self.groups:
             return 0
         if self._latent_pool in (latent_pool.TUPLES, latent_pool.SLOTS):
             return latent_pool.bytes_per_block(self.groups, stage, self._latent_pool)
+        if self._counts_whole_model:
+            return sum(run.spec.page * run.count for run in self.groups[0].members)
         if not is_block_outermost(self.layout):
             return max(group.strides(stage) for group in self.groups)
         widest = max(group.pages(stage) for group in self.groups)
@@ -103,9 +119,24 @@ class Pool:
         if self.rules.fit_check == "one_block":
             return self.bytes_per_block(stage)
         if self.rules.fit_check == "layers":
-            runs = (run for group in self.groups for run in group.members)
-            return sum(run.spec.page * run.counts[stage] * run.spec.blocks(load) for run in runs)
+            return sum(
+                run.spec.page * run.counts[stage] * run.spec.blocks(load) for run in self.runs
+            )
+        if self.rules.fit_check == "first_group_of_model":
+            return self._model_charge(load)
+        if self.rules.fit_check == "pool_tokens_by_stage":
+            # The blocks are divided by the stages first, so each stage must hold that many times.
+            return self.request_bytes(load, stage) * self.stages
         return self.request_bytes(load, stage)
+
+    def _model_charge(self, load: Load) -> int:
+        """The first group's blocks, as wide as the widest group is over all stages."""
+        if self.groups[0].mixed:
+            members = self.groups[0].members
+            return sum(run.spec.page * run.count * run.spec.blocks(load) for run in members)
+        layers = max(group.layers for group in self.groups)
+        first = self.groups[0]
+        return layers * first.members[0].spec.page * first.blocks(load)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,6 +148,7 @@ class Plan:
         num_blocks: blocks of the pool; None when it would not start.
         refusal: why it would not start.
         longest: the longest request that would fit, when asked for.
+        most_seqs: the largest max_num_seqs that would start, when a larger one was asked for.
         capacity, concurrency: as in the log line; None without a pool.
     """
 
@@ -124,18 +156,32 @@ class Plan:
     num_blocks: int | None
     refusal: Refusal | None = None
     longest: int | None = None
+    most_seqs: int | None = None
     capacity: int | None = None
     concurrency: float | None = None
 
 
 def plan_pool(
-    pool: Pool, load: Load, available: int, *, override: int | None, auto_length: bool
+    pool: Pool,
+    load: Load,
+    available: int,
+    *,
+    override: int | None,
+    auto_length: bool,
+    most_sequences: int | None = None,
 ) -> Plan:
-    """Split `available` bytes of each rank into blocks, as vLLM does at start."""
+    """Split `available` bytes of each rank into blocks, as vLLM does at start.
+
+    Args:
+        most_sequences: max_num_seqs where full CUDA graphs hold it against the blocks.
+    """
     if not pool.groups:
+        if pool.rules.is_v0:
+            return Plan(length=load.length, num_blocks=0, capacity=0, concurrency=0.0)
         return Plan(length=load.length, num_blocks=1)
     per_block = [pool.bytes_per_block(stage) for stage in range(pool.stages)]
-    memory = [available if override is None else override * size for size in per_block]
+    checked = override is not None and pool.rules.override_is_checked
+    memory = [override * size if checked and override else available for size in per_block]
     usable = [
         have - (size if pool.rules.reserves_null_block else 0)
         for have, size in zip(memory, per_block, strict=True)
@@ -167,17 +213,30 @@ def plan_pool(
     if override is not None:
         blocks = override
     capacity, concurrency = capacity_of(pool, load, blocks)
-    return Plan(length=load.length, num_blocks=blocks, capacity=capacity, concurrency=concurrency)
+    plan = Plan(length=load.length, num_blocks=blocks, capacity=capacity, concurrency=concurrency)
+    if most_sequences is None or not pool.has_states or most_sequences <= blocks:
+        return plan
+    return replace(plan, refusal=_too_many_sequences(most_sequences, blocks), most_seqs=blocks)
+
+
+def _too_many_sequences(asked: int, blocks: int) -> Refusal:
+    return Refusal(
+        code="mamba-blocks-below-max-num-seqs",
+        exception="ValueError",
+        message=f"with CUDA graphs every sequence needs a block for its state: {asked:,} sequences "
+        f"and {blocks:,} blocks; give --max-num-seqs {blocks} or --enforce-eager",
+        figures={"max_num_seqs": asked, "num_blocks": blocks},
+    )
 
 
 def capacity_of(pool: Pool, load: Load, blocks: int) -> tuple[int, float]:
     """(tokens, concurrency) of the log line for a pool of this many blocks."""
     smallest = min(group.tokens_per_block(load.length) for group in pool.groups)
-    if not pool.rules.hybrid_groups:
+    if pool.rules.capacity == "pool":
         tokens = blocks * smallest
         return tokens, tokens / load.length
     concurrency = blocks / pool.request_blocks(load)
-    if pool.rules.capacity_from_concurrency:
+    if pool.rules.capacity == "concurrency":
         return int(concurrency * load.length), concurrency
     return blocks // len(pool.groups) * smallest * load.dcp, concurrency
 

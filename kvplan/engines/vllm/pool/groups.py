@@ -99,7 +99,11 @@ def form_groups(
     if is_uniform(runs):
         return [Group(tuple(runs))]
     if _one_type(runs):
+        if not rules.mixed_pages:
+            raise _not_yet("layers of unequal pages in one group")
         return [Group(tuple(runs), mixed=True)]
+    if not hybrid and not rules.unifies_pages:
+        raise _not_yet("caches of several kinds")
     if block_outermost and len({run.spec.page for run in runs}) > 1:
         return packed_groups(runs)
     try:
@@ -107,6 +111,13 @@ def form_groups(
     except CannotUnify:
         return _without_windows(runs)
     return _split(_buckets(runs), rules)
+
+
+def _not_yet(what: str) -> Refused:
+    return Refused(
+        "page-sizes-differ", "NotImplementedError", f"this release does not keep {what}; a newer"
+        " one does"
+    )  # fmt: skip
 
 
 def _mergeable(first: CacheSpec, other: CacheSpec) -> bool:
@@ -212,8 +223,56 @@ def _split(buckets: list[list[Run]], rules: Rules) -> list[Group]:
     groups = []
     for bucket, size in zip(buckets, sizes, strict=True):
         number = ceil_div(size, width)
-        groups += [Group(tuple(part)) for part in deal(bucket, number)]
+        parts = deal(bucket, number) if rules.deals_layers else cut(bucket, width)
+        groups += [Group(tuple(part)) for part in parts]
     return groups
+
+
+def cut(bucket: Sequence[Run], width: int) -> list[list[Run]]:
+    """A bucket's layers cut in order into parts of `width` layers, the last one narrower.
+
+    Only where each stage groups its own layers, so a run has layers in one stage.
+    """
+    parts: list[list[Run]] = []
+    room = 0
+    for run in bucket:
+        stage = next((at for at, count in enumerate(run.counts) if count), 0)
+        left = run.count
+        while left:
+            if not room:
+                parts.append([])
+                room = width
+            taken = min(left, room)
+            counts = tuple(taken if at == stage else 0 for at in range(len(run.counts)))
+            parts[-1].append(Run(run.spec, counts))
+            left, room = left - taken, room - taken
+    return parts
+
+
+def groups_by_stage(runs: list[Run], stages: int, rules: Rules, *, hybrid: bool) -> list[Group]:
+    """Groups of releases in which each stage groups its own layers; stages must agree.
+
+    Raises:
+        Refused: they do not, or one of them finds no grouping.
+    """
+    each = []
+    for stage in range(stages):
+        own = [
+            Run(run.spec, tuple(n if at == stage else 0 for at, n in enumerate(run.counts)))
+            for run in runs
+            if run.counts[stage]
+        ]
+        each.append(form_groups(own, rules, hybrid=hybrid, block_outermost=False))
+    first = each[0]
+    for other in each[1:]:
+        alike = [group.members[0].spec for group in other]
+        if alike != [group.members[0].spec for group in first]:
+            why = "the pipeline stages do not form the same groups, which this release asks of them"
+            raise Refused("release-bug-assert", "AssertionError", why)
+    return [
+        Group(tuple(merge_equal(run for group in alike for run in group.members)), first[at].mixed)
+        for at, alike in enumerate(zip(*each, strict=True))
+    ]
 
 
 def deal(bucket: Sequence[Run], number: int) -> list[list[Run]]:
