@@ -186,6 +186,7 @@ def spec_facts(model: LoadedModel) -> dict[str, Any]:
         **facts,
         "attention": attention_label(spec),
         "rope": given_fields(spec.rope) if spec.rope else None,
+        "sizes": given_fields(spec.sizes) if spec.sizes else None,
         "layers": len(spec.layers),
         "kinds": {
             name: {

@@ -54,6 +54,27 @@ class Rope(Record):
         check_counts(self)
 
 
+class Sizes(Record):
+    """Sizes from which the number of parameters follows; the cache does not depend on them."""
+
+    intermediate_size: int | None = doc("width of a dense MLP", default=None)
+    mlp_matrices: int | None = doc("matrices of an MLP, 3 if not said", default=None)
+    num_experts: int | None = doc("routed experts of a layer", default=None)
+    num_experts_per_tok: int | None = doc("experts that a token goes through", default=None)
+    moe_intermediate_size: int | None = doc("width of one expert", default=None)
+    shared_expert_size: int | None = doc(
+        "width of what every token goes through beside its experts", default=None
+    )
+    moe_layers: int | None = doc("layers with experts, all if not said", default=None)
+    q_lora_rank: int | None = doc("latent of the queries of MLA", default=None)
+    head: str | None = doc("`tied` where the head is the embedding, else `own`", default=None)
+
+    def __post_init__(self) -> None:
+        check_counts(self)
+        if self.head not in (None, "tied", "own"):
+            raise FieldError("head", f"head is {self.head!r}, it must be tied or own")
+
+
 class ModelSpec(Record):
     """A model as far as its memory is concerned.
 
@@ -103,6 +124,7 @@ class ModelSpec(Record):
         default=None,
     )
     rope: Rope | None = doc("rotary scaling", default=None)
+    sizes: Sizes | None = doc("sizes of what is no cache", default=None)
     unsupported_dtypes: Mapping[str, str] = doc(
         "formats the maker says the model does not run in, each with the reason",
         default={},

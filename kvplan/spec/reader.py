@@ -24,7 +24,7 @@ from typing import Any
 from kvplan.documents.document import Document, Path
 from kvplan.dtypes import find_dtype, near_dtypes
 from kvplan.errors import SpecError
-from kvplan.spec.model import MAX_LAYERS, VARIANT_FACTS, ModelSpec, Rope
+from kvplan.spec.model import MAX_LAYERS, VARIANT_FACTS, ModelSpec, Rope, Sizes
 from kvplan.spec.states import FieldError, State
 from kvplan.spec.vocabulary import (
     KIND_NAMES,
@@ -37,7 +37,7 @@ from kvplan.spec.vocabulary import (
     words,
 )
 
-_LAYER_KEYS = ("kinds", "attention", "layers", "draft_layers", "rope", "variants")
+_LAYER_KEYS = ("kinds", "attention", "layers", "draft_layers", "rope", "sizes", "variants")
 
 
 def read_spec(document: Document) -> ModelSpec:
@@ -76,6 +76,8 @@ class _Reader:
             values["rope"] = self.rope(data["rope"])
         if "variants" in data:
             values["variants"] = self.variants(data["variants"], vocabulary)
+        if "sizes" in data:
+            values["sizes"] = self.sizes(data["sizes"])
         values["kinds"] = self.kinds(data)
         values["layers"] = self.layers(data["layers"], ("layers",), values["kinds"])
         if "draft_layers" in data:
@@ -132,6 +134,13 @@ class _Reader:
                     message = f"{key} {value!r} is not a known format"
                     raise self.error((*path, key), message, near_dtypes(value))
         return found
+    def sizes(self, data: Any) -> Sizes:
+        path = ("sizes",)
+        vocabulary = {word.name: word for word in words(Sizes)}
+        try:
+            return Sizes(**self.fields(self.mapping(data, path), vocabulary, path))
+        except FieldError as error:
+            raise self.error((*path, error.field), error.message, error.hint) from None
 
     def kinds(self, data: Mapping[str, Any]) -> dict[str, tuple[State, ...]]:
         if ("kinds" in data) == (PLAIN_KIND in data):

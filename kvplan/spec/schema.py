@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kvplan.spec.model import MAX_LAYERS, VARIANT_FACTS, Rope
+from kvplan.spec.model import MAX_LAYERS, VARIANT_FACTS, Rope, Sizes
 from kvplan.spec.vocabulary import (
     KIND_NAMES,
     NOTHING,
@@ -34,6 +34,7 @@ def spec_schema() -> dict[str, Any]:
             "description": "an id or alias of the spec -> what its own config says otherwise",
             "additionalProperties": _variant(),
         },
+        "sizes": {"$ref": "#/$defs/sizes"},
         PLAIN_KIND: {
             **_one_or_more("plain_state"),
             "description": "what every layer keeps, when all are alike; kind: full if not said",
@@ -70,6 +71,9 @@ def spec_schema() -> dict[str, Any]:
         **top,
         "$defs": {
             "rope": _object({word.name: word for word in words(Rope)}, "rotary scaling"),
+            "sizes": _object(
+                {word.name: word for word in words(Sizes)}, "sizes of what is no cache"
+            ),
             "state": _by_kind(needs_kind=True),
             "plain_state": _by_kind(needs_kind=False),
             **{_def(kind): _state(kind) for kind in KIND_NAMES},

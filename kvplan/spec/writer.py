@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from kvplan.spec.model import ModelSpec, Rope
+from kvplan.spec.model import ModelSpec, Rope, Sizes
 from kvplan.spec.runs import compress
 from kvplan.spec.states import State
 from kvplan.spec.vocabulary import NOTHING, PLAIN_KIND, model_words
@@ -47,6 +47,8 @@ def write_spec(
         put(f"  {_scalar(name)}: {_flow(facts)}", f"variants.{name}")
     if spec.rope is not None:
         put(f"rope: {_flow(given_fields(spec.rope))}", "rope")
+    if spec.sizes is not None:
+        put(f"sizes: {_flow(given_fields(spec.sizes))}", "sizes")
     if _is_plain(spec):
         put(f"layers: {len(spec.layers)}", "layers")
         states = spec.kinds[PLAIN_KIND]
@@ -85,7 +87,7 @@ def _state(state: State, default: str | None) -> dict[str, Any]:
     return kind | given_fields(state)
 
 
-def given_fields(owner: State | Rope) -> dict[str, Any]:
+def given_fields(owner: State | Rope | Sizes) -> dict[str, Any]:
     """The fields that say something, the kind's own first, in the order of the type."""
     items = {}
     for item in owner.fields():

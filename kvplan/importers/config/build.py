@@ -14,6 +14,7 @@ from kvplan.importers.config.facts import Facts
 from kvplan.importers.config.families import reader
 from kvplan.importers.config.layout import Layout, full, layer_count
 from kvplan.importers.config.plain import LAYER_TYPES, active_window, uniform
+from kvplan.importers.config.sizes import sizes
 from kvplan.importers.config.wrappers import text_path, text_type
 from kvplan.importers.imported import Fact, Imported, Origin
 from kvplan.spec.model import ModelSpec
@@ -139,6 +140,7 @@ def _spec(
         image_attention=common.image_attention(facts),
         text_attention=common.text_attention(facts),
         rope=common.rope(facts),
+        sizes=sizes(facts, root, len(layout.layers)),
         source=source_name(facts),
         kinds=layout.kinds,
         layers=layout.layers,
