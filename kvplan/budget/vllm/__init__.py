@@ -1,0 +1,1 @@
+"""vLLM's budget: total x fraction less weights, activation peak, other libraries, graphs."""
