@@ -134,6 +134,7 @@ class _Reader:
                     message = f"{key} {value!r} is not a known format"
                     raise self.error((*path, key), message, near_dtypes(value))
         return found
+
     def sizes(self, data: Any) -> Sizes:
         path = ("sizes",)
         vocabulary = {word.name: word for word in words(Sizes)}
