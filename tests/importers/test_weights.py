@@ -448,7 +448,7 @@ def test_quantised_copy_of_a_known_model(tmp_path: Path, monkeypatch: pytest.Mon
     """
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
     whole, copy = load_model("Qwen/Qwen3-8B"), load_model("qwen/qwen3-8b-fp8")
-    assert whole.spec == copy.spec
+    assert copy.spec.layers == whole.spec.layers
     assert (whole.hf_id, copy.hf_id) == ("Qwen/Qwen3-8B", "Qwen/Qwen3-8B-FP8")
     found = weights_of(whole.spec, whole.origin, hf_id=whole.hf_id)
     assert found is not None
