@@ -141,6 +141,7 @@ class Pool:
     @staticmethod
     def _unlink(run: Run) -> None:
         before, after = run.before, run.after
-        assert before is not None and after is not None
+        assert before is not None
+        assert after is not None
         before.after, after.before = after, before
         run.before = run.after = None

@@ -68,7 +68,8 @@ def test_bert_keeps_nothing() -> None:
     config = {"model_type": "bert", "num_hidden_layers": 12, "num_attention_heads": 12,
               "hidden_size": 768, "max_position_embeddings": 512}  # fmt: skip
     spec = import_config(config).spec
-    assert spec.layers == ("encoder",) * 12 and spec.kinds == {"encoder": ()}
+    assert spec.layers == ("encoder",) * 12
+    assert spec.kinds == {"encoder": ()}
 
 
 def test_embedding_model_on_a_decoder() -> None:

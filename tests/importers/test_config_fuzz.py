@@ -109,7 +109,8 @@ def check(config: dict[str, Any]) -> None:
         assert refused.message
         return
     spec = found.spec
-    assert spec.layers and all(name in spec.kinds for name in spec.layers)
+    assert spec.layers
+    assert all(name in spec.kinds for name in spec.layers)
     nothing = {"mlp", "encoder"}
     for name, states in spec.kinds.items():
         assert states or name in nothing

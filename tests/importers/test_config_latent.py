@@ -62,7 +62,8 @@ def test_indexer_shared() -> None:
     types = ["full" if max(i - 2, 0) % 4 == 0 else "shared" for i in range(78)]
     listed = import_config(llama(model_type="glm_moe_dsa", indexer_types=types, **base)).spec
     owners = [i for i, name in enumerate(listed.layers) if name == "latent_indexed"]
-    assert owners[:5] == [0, 1, 2, 6, 10] and len(owners) == 21
+    assert owners[:5] == [0, 1, 2, 6, 10]
+    assert len(owners) == 21
     derived = llama(model_type="glm_moe_dsa", index_topk_freq=4, index_skip_topk_offset=3, **base)
     assert import_config(derived).spec.layers == listed.layers
 

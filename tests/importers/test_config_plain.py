@@ -107,7 +107,8 @@ def test_error_has_place_and_hint() -> None:
     with pytest.raises(ImportRefused) as refused:
         import_config_text(text, "config.json")
     assert refused.value.where == "config.json:3:2"
-    assert refused.value.hint is not None and '"num_hidden_layers"' in refused.value.hint
+    assert refused.value.hint is not None
+    assert '"num_hidden_layers"' in refused.value.hint
 
 
 def test_window_on_all_layers() -> None:

@@ -21,7 +21,8 @@ def test_unknown_types_have_no_reader() -> None:
 def test_defaults_of_gemma_3() -> None:
     """Counts hold inside a wrapper only, what shapes the layers holds everywhere."""
     gemma = class_defaults("gemma3_text")
-    assert gemma is not None and gemma.source == "transformers 5.24.0 Gemma3TextConfig"
+    assert gemma is not None
+    assert gemma.source == "transformers 5.24.0 Gemma3TextConfig"
     assert gemma.value("num_attention_heads", nested=True) == 8
     assert gemma.value("num_attention_heads", nested=False) is None
     assert gemma.value("sliding_window_pattern", nested=False) == 6
@@ -32,7 +33,13 @@ def test_defaults_of_gemma_3() -> None:
 def test_rule_of_missing_kv_heads() -> None:
     """Llama has one KV head per query head unless told otherwise; Mistral names a number."""
     llama, mistral, phi = map(class_defaults, ("llama", "mistral", "phi-msft"))
-    assert llama is not None and llama.mha is not None and not llama.mha.null
-    assert mistral is not None and mistral.mha is None
-    assert phi is not None and phi.mha is not None and phi.mha.null  # its files say null
-    assert class_defaults("zephyrine") is None and class_defaults(None) is None
+    assert llama is not None
+    assert llama.mha is not None
+    assert not llama.mha.null
+    assert mistral is not None
+    assert mistral.mha is None
+    assert phi is not None
+    assert phi.mha is not None
+    assert phi.mha.null
+    assert class_defaults("zephyrine") is None
+    assert class_defaults(None) is None

@@ -57,7 +57,8 @@ def test_gemma_3_4b_counts_of_the_class() -> None:
 def test_embedding_gemma_keeps_nothing() -> None:
     """Attention in both directions: an encoder."""
     spec = import_config(llama(model_type="gemma3_text", use_bidirectional_attention=True)).spec
-    assert set(spec.layers) == {"encoder"} and spec.kinds == {"encoder": ()}
+    assert set(spec.layers) == {"encoder"}
+    assert spec.kinds == {"encoder": ()}
 
 
 def test_gemma_2_alternates_from_a_window() -> None:

@@ -40,7 +40,8 @@ def test_a_period_ends_with_the_model_and_draft_layers_are_full(tmp_path: Path) 
 
     assert [index for index, name in enumerate(spec.layers) if "full" in name] == [3]
     assert len(spec.layers) == 7
-    assert all("full" in name for name in spec.draft_layers) and len(spec.draft_layers) == 2
+    assert all("full" in name for name in spec.draft_layers)
+    assert len(spec.draft_layers) == 2
 
 
 @pytest.mark.parametrize("key", ["block_count", "attention__head_count", "attention__key_length"])

@@ -46,7 +46,9 @@ def test_file_name_is_spec_name(specs: dict[str, ModelSpec]) -> None:
     """A name that a person types leads to the file, and is short and in lower case."""
     for stem, spec in specs.items():
         assert spec.name == stem
-        assert spec.name == spec.name.lower() and "/" not in spec.name and " " not in spec.name
+        assert spec.name == spec.name.lower()
+        assert "/" not in spec.name
+        assert " " not in spec.name
 
 
 def test_every_spec_says_where_it_comes_from(specs: dict[str, ModelSpec]) -> None:
@@ -202,7 +204,8 @@ def test_unsupported_formats_are_known_and_have_a_reason(specs: dict[str, ModelS
     """Gemma 2 and 3 say that they do not run in float16."""
     for name, spec in specs.items():
         for dtype, reason in spec.unsupported_dtypes.items():
-            assert find_dtype(dtype) is not None and reason, name
+            assert find_dtype(dtype) is not None, name
+            assert reason, name
     refused = {name for name, spec in specs.items() if "float16" in spec.unsupported_dtypes}
     assert {"gemma-2-9b", "gemma-2-27b-it", "gemma-3-1b", "gemma-3-27b"} <= refused
 

@@ -114,7 +114,8 @@ def _mixer(
         assert isinstance(read, HeadState)
         return HeadAttention(read, _heads(spec, read), key, weights, source=Key(source, 0))
     if isinstance(state, LatentAttention):
-        assert state.qk_nope_head_dim and state.v_head_dim
+        assert state.qk_nope_head_dim
+        assert state.v_head_dim
         return MultiHeadLatent(
             state, _heads(spec, state), key, weights,
             nope=state.qk_nope_head_dim, value_dim=state.v_head_dim,

@@ -61,7 +61,8 @@ def test_the_largest_context_fits_and_the_next_does_not(
         return
     at = ENGINE.fit(spec, Request(ctx=tokens, options=options), "", available).figures
     above = ENGINE.fit(spec, Request(ctx=tokens + 1, options=options), "", available).figures
-    assert at["fits"] and not above["fits"]
+    assert at["fits"]
+    assert not above["fits"]
 
 
 @pytest.mark.parametrize("available", [0, 1_000_000, 123_456_789])

@@ -110,7 +110,9 @@ def _image_tokens(facts: Facts) -> int | None:
     image, patch, tiles = (vision.get(key) for key in ("image_size", "patch_size", "max_num_tiles"))
     if not all(isinstance(value, int) and value > 0 for value in (image, patch, tiles)):
         return None
-    assert isinstance(image, int) and isinstance(patch, int) and isinstance(tiles, int)
+    assert isinstance(image, int)
+    assert isinstance(patch, int)
+    assert isinstance(tiles, int)
     tokens = tiles * ((image // patch) ** 2 + 1)
     return int(
         facts.derive(
