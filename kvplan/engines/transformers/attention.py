@@ -22,7 +22,6 @@ from kvplan.spec.model import ModelSpec
 from kvplan.spec.states import (
     ChunkedAttention,
     CrossAttention,
-    FullAttention,
     HeadState,
     Indexer,
     LatentAttention,
@@ -137,8 +136,3 @@ def indexer_keys(state: Indexer, beside: Attention, batch: int, length: int, dty
     if isinstance(beside, LatentAttention):
         return own("indexer_keys", (batch, length, state.kv_heads * state.head_dim), dtype)
     return own("idx_keys", (batch, state.kv_heads, length, state.head_dim), dtype)
-
-
-def is_plain_full(state: Attention) -> bool:
-    """True for a layer that transformers calls full attention whatever the family."""
-    return isinstance(state, FullAttention | CrossAttention | LatentAttention)

@@ -28,7 +28,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from kvplan.arithmetic import round_up
-from kvplan.importers.gguf.tensors import TensorInfo, read_tensor_infos, weight_bytes
+from kvplan.importers.gguf.tensors import TensorInfo, read_tensor_infos
 from kvplan.importers.gguf.values import (
     Budget,
     ByteOrder,
@@ -262,3 +262,21 @@ def _part_path(path: Path, index: int, count: int) -> Path:
             hint=f"name the parts NAME-00001-of-{count:05d}.gguf and so on",
         )
     return path.with_name(f"{match['stem']}-{index + 1:05d}-of-{count:05d}.gguf")
+
+
+def weight_bytes(header: GgufHeader) -> dict[str, int | None]:
+    """Bytes of all tensors by type name, in order of first appearance; None where unknown.
+
+    Raises:
+        ValueError: the header was read without its tensor infos.
+    """
+    if not header.tensors_read:
+        raise ValueError(f"{header.path}: weight bytes need a header with its tensor infos")
+    totals: dict[str, int | None] = {}
+    for tensor in header.tensors:
+        total = totals.get(tensor.type_name, 0)
+        if total is None or tensor.nbytes is None:
+            totals[tensor.type_name] = None
+        else:
+            totals[tensor.type_name] = total + tensor.nbytes
+    return totals

@@ -9,12 +9,8 @@ bytes: numbers 4, 5, 31 to 33 and 36 to 38 belonged to removed types, higher one
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from kvplan.importers.gguf.values import Budget, Cursor, shown
-
-if TYPE_CHECKING:
-    from kvplan.importers.gguf.file import GgufHeader
 
 # ggml type number: (name, elements of a block, bytes of a block)
 GGML_TYPES: dict[int, tuple[str, int, int]] = {
@@ -146,21 +142,3 @@ def _stored_bytes(
             at=at,
         )
     return elements // block_elements * block_bytes
-
-
-def weight_bytes(header: GgufHeader) -> dict[str, int | None]:
-    """Bytes of all tensors by type name, in order of first appearance; None where unknown.
-
-    Raises:
-        ValueError: the header was read without its tensor infos.
-    """
-    if not header.tensors_read:
-        raise ValueError(f"{header.path}: weight bytes need a header with its tensor infos")
-    totals: dict[str, int | None] = {}
-    for tensor in header.tensors:
-        total = totals.get(tensor.type_name, 0)
-        if total is None or tensor.nbytes is None:
-            totals[tensor.type_name] = None
-        else:
-            totals[tensor.type_name] = total + tensor.nbytes
-    return totals

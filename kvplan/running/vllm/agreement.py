@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from kvplan.checks import Check
@@ -160,8 +160,3 @@ def _request(setup: Setup, judged: Judged) -> Request | None:
     }
     options["VLLM_ALLOW_LONG_MAX_MODEL_LEN"] = "1"
     return Request(ctx=judged.pool.length, options=options)
-
-
-def as_notes(words: Sequence[str]) -> tuple[str, ...]:
-    """Notes once each, in order."""
-    return tuple(dict.fromkeys(words))

@@ -243,12 +243,6 @@ def combinations(questions: Iterable[Question], limit: int) -> list[dict[str, st
     return found[:limit]
 
 
-def log_length(seen: Seen) -> int | None:
-    """The length of a request that the log's figures are about."""
-    fact = seen.facts.get("max_model_len")
-    return int(fact.value) if fact is not None and fact.value.isdigit() else None
-
-
 def refused(seen: Seen) -> bool:
     """Whether the engine said it would not start."""
     return seen.outcome in (s.TOO_LONG, s.NO_MEMORY)

@@ -96,7 +96,6 @@ def build_model(spec: ModelSpec, settings: Settings) -> Model:
 
     Raises:
         UsageError: a format that vLLM cannot be asked for.
-        Refused: never.
     """
     family = family_of(spec)
     if spec.text_attention == "bidirectional":  # models/qwen2.py: encoder-only attention, no cache

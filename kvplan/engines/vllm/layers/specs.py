@@ -142,7 +142,7 @@ class CacheSpec:
         return replace(self, padded=page)
 
     def as_full(self, block_size: int) -> FullSpec:
-        """Every token's rows kept, like a full layer's."""
+        """The same rows as a full layer keeps them, all tokens, in blocks of another size."""
         values: dict[str, Any] = {item.name: getattr(self, item.name) for item in fields(CacheSpec)}
         if self.padded is not None:
             values["padded"] = max(self.padded, self.natural_page * block_size // self.block_size)

@@ -121,7 +121,7 @@ def _not_yet(what: str) -> Refused:
 
 
 def _mergeable(first: CacheSpec, other: CacheSpec) -> bool:
-    """Whether two specs can be one: equal, or full layers that differ in display only."""
+    """Whether two specs can be one: they are equal in every field."""
     return first == other
 
 
