@@ -160,3 +160,13 @@ def test_logical_is_an_engine_without_versions() -> None:
         engine.layout(spec, Request(ctx=4), "1.0")
     with pytest.raises(UsageError, match="decode context"):
         engine.layout(spec, Request(ctx=4, dcp=2), "")
+
+
+def test_ranks_do_not_cut_through_a_block_of_two() -> None:
+    """3 heads of 65 in int4 are 195 elements, 98 bytes a token: 3 ranks of 33 would hold 99.
+
+    K and V of 5 tokens: 2 x 5 x 98 bytes over all ranks, whatever each holds.
+    """
+    spec = model(FullAttention(kv_heads=3, head_dim=65), heads=3)
+
+    assert layout(spec, ctx=5, dtype="int4", tp=3).bytes == 2 * 5 * 98
