@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from kvplan.errors import InputError, UnknownModelError
@@ -99,6 +99,15 @@ def load_model(
         hf_id=_asked_id(spec, model),
         asked=_asked(spec, model),
     )
+
+
+def loader(specs: Sequence[str] | None, *, allow_network: bool) -> Callable[[str], ModelSpec]:
+    """How an engine finds another model that its options name: as the user finds models."""
+
+    def load(name: str) -> ModelSpec:
+        return load_model(name, specs=specs, allow_network=allow_network).spec
+
+    return load
 
 
 def import_model(path: str, *, allow_network: bool = False) -> tuple[Imported, str]:

@@ -7,7 +7,7 @@ What a flag means, and whether the engine has it, the engine itself decides.
 from __future__ import annotations
 
 from kvplan.cli.options import Option, Values
-from kvplan.engines import find_engine, is_logical
+from kvplan.engines import find_engine
 from kvplan.errors import UsageError
 
 ENGINE_OPTIONS = (
@@ -41,11 +41,12 @@ def options_from(values: Values, engine: str) -> dict[str, str]:
         if values[option.name] is not None
     }
     text = values["engine_args"]
-    if is_logical(engine):
+    found, _ = find_engine(engine)
+    if found.whole_model:
         if given or text is not None:
             name = next(iter(given), "engine_args").replace("_", "-")
             raise needs_engine(name)
         return {}
     if text is not None:
-        given |= find_engine(engine)[0].split_args(text)
+        given |= found.split_args(text)
     return given

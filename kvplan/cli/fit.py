@@ -38,7 +38,14 @@ def run(values: Values) -> int:
     options = options_from(values, values["engine"])
     model = load_model(values["model"], specs=specs, allow_network=values["allow_network"])
     request = request_from(values, dtype=dtype, options=options)
-    found = fit(model, request, available, values["engine"], specs)
+    found = fit(
+        model,
+        request,
+        available,
+        values["engine"],
+        specs,
+        allow_network=values["allow_network"],
+    )
     emit("fit", found, values)
     return 0 if found.fits else 1
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from kvplan.cli.options import Values
 from kvplan.dtypes import find_dtype
-from kvplan.engines import is_logical
+from kvplan.engines import find_engine
 from kvplan.engines.request import Request
 from kvplan.errors import UsageError
 from kvplan.units import parse_count, parse_tokens
@@ -58,7 +58,7 @@ def dtypes_from(values: Values) -> list[str]:
     if not all(names):
         raise UsageError(f"--dtype {values['dtype']!r} has an empty entry")
     unique: dict[object, str] = {}
-    logical = is_logical(values["engine"]) if "engine" in values else True
+    logical = find_engine(values["engine"])[0].whole_model if "engine" in values else True
     for name in names:
         meaning = find_dtype(name) if logical else None
         unique.setdefault(meaning or name.lower(), name)

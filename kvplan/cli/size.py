@@ -18,7 +18,7 @@ from kvplan.cli.options import (
     Values,
 )
 from kvplan.cli.request import dtypes_from, request_from
-from kvplan.engines import is_logical
+from kvplan.engines import find_engine
 from kvplan.errors import UsageError
 from kvplan.report.write import emit
 
@@ -33,7 +33,7 @@ def run(values: Values) -> int:
 
     specs = values["specs"] or None
     options = options_from(values, values["engine"])
-    if values["explain_layout"] and is_logical(values["engine"]):
+    if values["explain_layout"] and find_engine(values["engine"])[0].whole_model:
         raise needs_engine("explain-layout")
     results = []
     for name in values["models"]:
@@ -61,12 +61,8 @@ def _charged(result: SizeResult, values: Values) -> SizeResult:
             raise UsageError("--alloc-conf sets options of --allocator", hint="add --allocator")
         return result
     from kvplan.allocator.charges import charges
-    from kvplan.engines.logical_layout import LogicalEngine
 
-    layout = result.allocated
-    if layout is None:
-        layout = LogicalEngine().layout(result.model.spec, result.request)
-    return result._replace(charges=charges(layout, options or ""))
+    return result._replace(charges=charges(result.layout(), options or ""))
 
 
 COMMAND = Command(

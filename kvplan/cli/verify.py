@@ -92,6 +92,7 @@ def _verify(values: Values, *, rank: int) -> int:
         decode=values["decode"],
         quick=values["quick"],
         specs=specs,
+        allow_network=values["allow_network"],
         progress=byte_progress,
         steps=step_progress,
     )

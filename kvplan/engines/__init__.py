@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 from kvplan.errors import UsageError
 
 if TYPE_CHECKING:
-    from kvplan.engines.layout import Engine
+    from kvplan.engines.base import Engine, LoadModel
 
 # name -> module and class; loaded when asked for.
 _ENGINES: dict[str, tuple[str, str]] = {
-    "logical": ("kvplan.engines.logical_layout", "LogicalEngine"),
+    "logical": ("kvplan.engines.logical_engine", "LogicalEngine"),
     "transformers": ("kvplan.engines.transformers.engine", "TransformersEngine"),
     "vllm": ("kvplan.engines.vllm.engine", "VllmEngine"),
 }
@@ -25,13 +25,12 @@ _GGML = ("llama.cpp", "llama-cpp", "llamacpp", "ollama")  # whose formats are kn
 LOGICAL = "logical"
 
 
-def is_logical(text: str) -> bool:
-    """Whether `--engine` names no engine at all, in any case."""
-    return text.strip().lower() == LOGICAL
-
-
-def find_engine(text: str) -> tuple[Engine, str]:
+def find_engine(text: str, load_model: LoadModel | None = None) -> tuple[Engine, str]:
     """The engine that `NAME` or `NAME@VERSION` asks for, and the version as it was asked for.
+
+    Args:
+        text: as `--engine` takes it, in any case.
+        load_model: finds the spec of another model that the engine's options name.
 
     Raises:
         UsageError: no such engine, or nothing behind the `@`.
@@ -49,5 +48,6 @@ def find_engine(text: str) -> tuple[Engine, str]:
     from importlib import import_module
 
     module, class_name = _ENGINES[name]
-    engine: Engine = getattr(import_module(module), class_name)()
+    kind: type[Engine] = getattr(import_module(module), class_name)
+    engine = kind() if load_model is None else kind(load_model)
     return engine, version or engine.versions[0]

@@ -1,23 +1,25 @@
-"""What an engine allocates: the one shape that every engine's answer has.
+"""What an engine answers: a plan of typed figures, and the tensors behind it rank by rank.
 
-Arrows: (ModelSpec, Request) -> engine -> CacheLayout. `size` prints a CacheLayout, `verify`
-allocates its tensors, `fit` inverts it; none of them knows an engine.
+Arrows: (ModelSpec, Request) -> engine -> `Prepared` -> `Plan` or `CacheLayout`. `size` prints a
+layout, `verify` allocates its tensors, `fit` inverts plans; none of them knows an engine.
+
+Every figure is a field, under the name that it has in the contract's JSON. Bytes and tokens are
+integers. The types are records, not dataclasses, because a command loads them when it starts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kvplan.engines.kit.refusal import Refusal
-from kvplan.engines.request import Request
 from kvplan.notice import Notice
-from kvplan.spec.model import ModelSpec
+from kvplan.record import Record
+
+if TYPE_CHECKING:
+    from kvplan.engines.kit.refusal import Refusal
 
 
-@dataclass(frozen=True, slots=True)
-class Tensor:
+class Tensor(NamedTuple):
     """One allocation: its name, shape in elements, element type (a torch name) and bytes."""
 
     name: str
@@ -26,21 +28,20 @@ class Tensor:
     bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class RankLayout:
-    """What one rank allocates, in the engine's order."""
+class RankLayout(Record):
+    """What one rank allocates, in the engine's order; `count` ranks from `rank` on are equal."""
 
     rank: int
     tensors: tuple[Tensor, ...]
+    count: int = 1
 
     @property
     def bytes(self) -> int:
-        """Bytes of all tensors of this rank."""
+        """Bytes of all tensors of one of these ranks."""
         return sum(tensor.bytes for tensor in self.tensors)
 
 
-@dataclass(frozen=True, slots=True)
-class Provenance:
+class Provenance(NamedTuple):
     """A value the engine settled by itself: which option, what it became, and by which rule."""
 
     option: str
@@ -48,42 +49,148 @@ class Provenance:
     origin: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CacheLayout:
-    """An engine's answer to a request.
+class GroupMember(NamedTuple):
+    """Layers of a group that have one page: `content_bytes` of its `page_bytes` hold entries."""
+
+    kind: str
+    layers: int
+    shape: tuple[tuple[int, ...], ...]
+    dtype: str
+    window: int | None
+    chunk: int | None
+    page_bytes: int
+    content_bytes: int
+
+
+class PoolGroup(NamedTuple):
+    """Layers that share a table of blocks, and the blocks that one request takes there."""
+
+    kind: str
+    layers: int
+    block_size: int
+    page_bytes: int
+    request_blocks: int
+    members: tuple[GroupMember, ...]
+
+
+class Plan(Record):
+    """An engine's figures for a request, or for the memory that it has.
 
     Attributes:
         engine, version: whose rules these are, e.g. `vllm`, `0.33.0`; another version that was
             asked for is in the notices.
-        ranks: what each rank allocates.
         refusal: why it would not start, else None.
+        fits: it starts, and serves what it was planned for.
+        whole_model: the figure is of the whole model and of no engine: nothing is set aside, and
+            any number of devices can divide it.
+        peak_bytes: the most that the fullest rank ever holds: what has to fit.
+        peak_moment: when that is, where it passes: `prefill` or `decode`.
+        afterwards_bytes: what that rank holds once the peak is over; None where it stays.
+        stated_bytes: the engine's own sum over all ranks, where it has one beside its tensors.
+        available_bytes: the memory of a rank where the engine's own flags say it.
+        num_blocks, block_size, page_bytes: of a pool: blocks, tokens of one, its widest page.
+        bytes_per_block: bytes of one block on a rank of each pipeline stage.
+        capacity_tokens, max_concurrency: as the engine prints them when it starts.
+        request_blocks, needed_bytes_one_request: what one request takes.
+        max_batch_at_ctx, max_ctx_at_batch: the engine's own inverses, for a cost that is no
+            staircase; `inverted` says that they are there (None is no bound).
+        max_model_len: the length that the engine settled.
+        max_num_seqs_that_starts: the most sequences that it may be told to run, when it was told
+            more and would not start for that.
+        groups: what shares a pool's blocks.
+        extra: further figures of this engine alone, typed by it.
+        printed: names of the figures that its JSON shows, in this order; what `extra` has wins.
+        reasons: sentences that say why this differs from the logical cache; see
+            `Prepared.explained`.
         provenance: every default the engine applied.
-        figures: the engine's own figures by the contract's names (num_blocks, block_size,
-            capacity_tokens, max_concurrency, needed_bytes_one_request, ...). An engine that holds
-            more for a moment than in the end says so in `peak_bytes`, of the fullest rank.
-        reasons: sentences that say why this differs from the logical cache.
         notices: what the user should know: rules of another version, a format of the engine alone.
     """
 
     engine: str
     version: str
-    ranks: tuple[RankLayout, ...]
     refusal: Refusal | None = None
-    provenance: tuple[Provenance, ...] = ()
-    figures: Mapping[str, Any] = field(default_factory=dict)
+    fits: bool = True
+    whole_model: bool = False
+    peak_bytes: int = 0
+    peak_moment: str | None = None
+    afterwards_bytes: int | None = None
+    stated_bytes: int | None = None
+    available_bytes: int | None = None
+    num_blocks: int | None = None
+    block_size: int | None = None
+    page_bytes: int | None = None
+    bytes_per_block: tuple[int, ...] = ()
+    capacity_tokens: int | None = None
+    max_concurrency: float | int | None = None
+    request_blocks: int | None = None
+    needed_bytes_one_request: int | None = None
+    inverted: bool = False
+    max_batch_at_ctx: int | None = None
+    max_ctx_at_batch: int | None = None
+    max_model_len: int | None = None
+    max_num_seqs_that_starts: int | None = None
+    groups: tuple[PoolGroup, ...] = ()
+    extra: Any = None
+    printed: tuple[str, ...] = ()
     reasons: tuple[str, ...] = ()
+    provenance: tuple[Provenance, ...] = ()
     notices: tuple[Notice, ...] = ()
+
+    @property
+    def figures(self) -> dict[str, Any]:
+        """The printed figures as plain values: what a machine-readable report copies."""
+        own = self.__dict__
+        return {
+            name: _plain(getattr(self.extra, name) if hasattr(self.extra, name) else own[name])
+            for name in self.printed
+        }
+
+
+class CacheLayout(Plan):
+    """A plan with its tensors; `runs` are the ranks, neighbours that are equal held once."""
+
+    runs: tuple[RankLayout, ...] = ()
+
+    @property
+    def ranks(self) -> tuple[RankLayout, ...]:
+        """Every rank by itself."""
+        return tuple(self._each())
+
+    def _each(self) -> Iterator[RankLayout]:
+        for run in self.runs:
+            for rank in range(run.rank, run.rank + run.count):
+                yield RankLayout(rank=rank, tensors=run.tensors)
+
+    @property
+    def rank_count(self) -> int:
+        """How many ranks there are."""
+        return sum(run.count for run in self.runs)
 
     @property
     def bytes(self) -> int:
         """Bytes over all ranks."""
-        return sum(rank.bytes for rank in self.ranks)
+        return sum(run.bytes * run.count for run in self.runs)
 
     @property
-    def peak_bytes(self) -> int:
-        """The most that the fullest rank ever holds: what has to fit."""
-        largest = max((rank.bytes for rank in self.ranks), default=0)
-        return int(self.figures.get("peak_bytes", largest))
+    def largest_rank(self) -> int:
+        """Bytes of the rank that holds most."""
+        return max((run.bytes for run in self.runs), default=0)
+
+
+def with_tensors(plan: Plan, runs: tuple[RankLayout, ...]) -> CacheLayout:
+    """The plan as a layout."""
+    return CacheLayout(**plan.__dict__, runs=runs)
+
+
+def merged(ranks: Iterator[tuple[Tensor, ...]]) -> tuple[RankLayout, ...]:
+    """The tensors of each rank in turn as runs of equal ranks."""
+    found: list[RankLayout] = []
+    for rank, tensors in enumerate(ranks):
+        if found and found[-1].tensors == tensors:
+            found[-1] = found[-1].replaced(count=found[-1].count + 1)
+        else:
+            found.append(RankLayout(rank=rank, tensors=tensors))
+    return tuple(found)
 
 
 def version_notices(provenance: tuple[Provenance, ...]) -> tuple[Notice, ...]:
@@ -93,43 +200,12 @@ def version_notices(provenance: tuple[Provenance, ...]) -> tuple[Notice, ...]:
     )
 
 
-class Engine(Protocol):
-    """What every engine offers."""
-
-    name: str
-    versions: tuple[str, ...]  # newest first
-
-    def split_args(self, text: str) -> dict[str, str]:
-        """A line of the engine's own flags as `Request.options`.
-
-        Raises:
-            UsageError: a flag that the engine, or kvplan, does not know.
-        """
-
-    def settled(self, request: Request) -> Request:
-        """The request with what the engine's own flags say about its shared fields written there.
-
-        Raises:
-            UsageError: flags that contradict the request, or that the engine does not have.
-        """
-
-    def own_dtype(self, spec: ModelSpec, request: Request) -> str | None:
-        """The format that the engine gives a model whose config names none, if it settles one."""
-
-    def layout(self, spec: ModelSpec, request: Request, version: str) -> CacheLayout:
-        """What `request` makes this engine allocate."""
-
-    def fit(
-        self, spec: ModelSpec, request: Request, version: str, available_bytes: int
-    ) -> CacheLayout:
-        """What this engine allocates out of `available_bytes` per rank for one request's needs."""
-
-
-def spec_beside(engine: Engine, spec: ModelSpec, request: Request) -> ModelSpec:
-    """The spec for the logical figure that stands beside an engine's.
-
-    A config may leave its format open where the engine settles it; the two figures are then in the
-    same one.
-    """
-    own = engine.own_dtype(spec, request) if spec.dtype is None else None
-    return spec if own is None else spec.replaced(dtype=own)
+def _plain(value: Any) -> Any:
+    if isinstance(value, tuple):
+        fields = getattr(value, "_fields", None)
+        if fields is not None:
+            return {name: _plain(part) for name, part in zip(fields, value, strict=True)}
+        return [_plain(part) for part in value]
+    if isinstance(value, dict):
+        return {name: _plain(part) for name, part in value.items()}
+    return value

@@ -20,7 +20,7 @@ from math import prod
 
 from kvplan.arithmetic import ceil_div
 from kvplan.dtypes import CacheDTypes, DType
-from kvplan.engines.layout import CacheLayout, RankLayout, Tensor
+from kvplan.engines.layout import RankLayout, Tensor, merged
 from kvplan.engines.logical import logical_cache
 from kvplan.engines.logical_shards import Shard, shards
 from kvplan.engines.request import Request, encoder_tokens_of
@@ -45,57 +45,32 @@ _SCALE = "float32"  # 4 bytes: `vector_bytes` of every format that has scales pe
 _SCALE_BYTES = 4
 
 
-class LogicalEngine:
-    """No engine at all: exactly what `size` calls logical, as tensors."""
+def tensors_of_ranks(spec: ModelSpec, request: Request) -> tuple[RankLayout, ...]:
+    """The tensors of the logical cache, divided among the ranks.
 
-    name = "logical"
-    versions = ("",)
+    Raises:
+        UsageError: decode context parallelism, or a missing fact.
+    """
+    if request.dcp != 1:
+        raise UsageError(
+            "the logical cache is not divided by decode context parallelism",
+            hint="leave --dcp at 1, or choose an --engine",
+        )
+    cache = logical_cache(spec, request)
+    encoder = encoder_tokens_of(spec, request)
+    names = (*spec.layers, *spec.draft_layers) if request.with_draft else spec.layers
 
-    def layout(self, spec: ModelSpec, request: Request, version: str = "") -> CacheLayout:
-        """The tensors of the logical cache, divided among the ranks.
+    def of_rank(shard: Shard) -> tuple[Tensor, ...]:
+        tensors: list[Tensor] = []
+        for layer in shard.layers:
+            states = spec.kinds[names[layer]]
+            for position, state in enumerate(states):
+                stem = f"layers.{layer}." + (f"{position}." if len(states) > 1 else "")
+                held = state.entries(cache.ctx, encoder)
+                tensors += _tensors(stem, state, held, cache.dtypes, shard, layer)
+        return tuple(tensors)
 
-        Raises:
-            UsageError: a version, decode context parallelism, or a missing fact.
-        """
-        if version:
-            raise UsageError(f"logical has no versions, so {version!r} is none of them")
-        if request.dcp != 1:
-            raise UsageError(
-                "the logical cache is not divided by decode context parallelism",
-                hint="leave --dcp at 1, or choose an --engine",
-            )
-        cache = logical_cache(spec, request)
-        encoder = encoder_tokens_of(spec, request)
-        names = (*spec.layers, *spec.draft_layers) if request.with_draft else spec.layers
-        ranks = []
-        for shard in shards(len(names), request):
-            tensors: list[Tensor] = []
-            for layer in shard.layers:
-                states = spec.kinds[names[layer]]
-                for position, state in enumerate(states):
-                    stem = f"layers.{layer}." + (f"{position}." if len(states) > 1 else "")
-                    held = state.entries(cache.ctx, encoder)
-                    tensors += _tensors(stem, state, held, cache.dtypes, shard, layer)
-            ranks.append(RankLayout(shard.rank, tuple(tensors)))
-        return CacheLayout(engine=self.name, version="", ranks=tuple(ranks))
-
-    def split_args(self, text: str) -> dict[str, str]:
-        """Refuse: the logical cache has no engine, and so no flags.
-
-        Raises:
-            UsageError: always.
-        """
-        raise UsageError(f"logical has no flags of its own, so not {text!r}")
-
-    def settled(self, request: Request) -> Request:
-        """The request as it is: no flag says anything else."""
-        return request
-
-    def fit(
-        self, spec: ModelSpec, request: Request, version: str = "", available_bytes: int = 0
-    ) -> CacheLayout:
-        """The layout of `request`; the logical cache makes nothing of spare memory."""
-        return self.layout(spec, request, version)
+    return merged(of_rank(shard) for shard in shards(len(names), request))
 
 
 @dataclass(frozen=True, slots=True)

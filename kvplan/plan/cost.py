@@ -1,6 +1,7 @@
-"""What a request takes of one rank, by the logical figure or by an engine: what `fit` inverts.
+"""What a request takes of one rank, by an engine's rules: what `fit` inverts.
 
-Bytes are of the fullest rank, at the moment it holds most.
+Bytes are of the fullest rank, at the moment it holds most; of the logical cache, which has no
+ranks, they are of the whole model. A model is prepared once per number of ranks.
 """
 
 from __future__ import annotations
@@ -9,9 +10,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from kvplan.arithmetic import ceil_div
-from kvplan.engines import find_engine
-from kvplan.engines.layout import CacheLayout, spec_beside
-from kvplan.engines.logical import logical_cache
+from kvplan.engines.base import Engine, Prepared
+from kvplan.engines.layout import Plan
 from kvplan.engines.request import Request
 from kvplan.errors import UsageError
 from kvplan.spec.model import ModelSpec
@@ -36,73 +36,44 @@ class Need(NamedTuple):
         return self.bytes <= self.room(available_bytes)
 
 
-class LogicalCost:
-    """The logical cache of the whole model: more devices only divide it."""
-
-    def __init__(self, spec: ModelSpec) -> None:
-        self.spec = spec
-
-    def settled(self, request: Request) -> Request:
-        """The request with what the engine's own flags say about it in its fields."""
-        return request
-
-    def beside(self, request: Request) -> ModelSpec:
-        """The spec of the logical figure beside it."""
-        return self.spec
-
-    def need(self, request: Request) -> Need | None:
-        """What has to fit; None when the engine refuses the request."""
-        return Need(logical_cache(self.spec, request).bytes)
-
-    def plan(self, request: Request, available_bytes: int) -> CacheLayout | None:
-        """None: the logical figure has no plan."""
-        return None
-
-    def starts(self, request: Request, available_bytes: int) -> bool:
-        """Whether the engine would start with that memory."""
-        return True
-
-    def devices(self, request: Request, available_bytes: int, enough: Enough) -> int | None:
-        """Devices among which the cache can be divided; None when they have no memory."""
-        needed = logical_cache(self.spec, request).bytes
-        if available_bytes <= 0:
-            return None if needed else 1
-        return max(ceil_div(needed, available_bytes), 1)
-
-
-class EngineCost:
+class Cost:
     """The most that an engine's fullest rank ever holds."""
 
-    def __init__(self, spec: ModelSpec, engine: str) -> None:
+    def __init__(self, spec: ModelSpec, engine: Engine, version: str) -> None:
         self.spec = spec
-        self.engine, self.version = find_engine(engine)
+        self.engine = engine
+        self.version = version
+        self._prepared: dict[int, Prepared] = {}  # by tensor parallel ranks, all that ever changes
 
-    def settled(self, request: Request) -> Request:
-        """The request with what the engine's own flags say about it in its fields."""
-        return self.engine.settled(request)
-
-    def beside(self, request: Request) -> ModelSpec:
-        """The spec of the logical figure beside it."""
-        return spec_beside(self.engine, self.spec, request)
+    def prepared(self, request: Request) -> Prepared:
+        """The model under the request's options."""
+        found = self._prepared.get(request.tp)
+        if found is None:
+            found = self.engine.prepare(self.spec, request, self.version)
+            self._prepared[request.tp] = found
+        return found
 
     def need(self, request: Request) -> Need | None:
         """What has to fit; None when the engine refuses the request."""
-        layout = self.engine.layout(self.spec, request, self.version)
-        if layout.refusal is not None:
-            return None
-        return Need(layout.peak_bytes, layout.figures.get("available_bytes"))
+        plan = self.prepared(request).plan(request.ctx, request.batch)
+        return None if plan.refusal is not None else Need(plan.peak_bytes, plan.available_bytes)
 
-    def plan(self, request: Request, available_bytes: int) -> CacheLayout:
+    def capacity(self, request: Request, available_bytes: int) -> Plan:
         """The engine's own plan for one request in that memory."""
-        return self.engine.fit(self.spec, request, self.version, available_bytes)
+        return self.prepared(request).capacity(available_bytes, request.ctx, request.batch)
 
     def starts(self, request: Request, available_bytes: int) -> bool:
         """Whether the engine would start with that memory."""
-        plan = self.plan(request, available_bytes)
-        return plan.refusal is None and bool(plan.figures.get("fits", True))
+        plan = self.capacity(request, available_bytes)
+        return plan.refusal is None and plan.fits
 
     def devices(self, request: Request, available_bytes: int, enough: Enough) -> int | None:
-        """Devices of the smallest tensor parallel size that holds the request."""
+        """Devices of the smallest tensor parallel size that holds the request.
+
+        A figure of the whole model can be divided among any number.
+        """
+        if self.engine.whole_model:
+            return self._shares(request, available_bytes)
         heads = self.spec.heads or 0  # without attention the engine says what it can split
         for tp in range(1, MAX_DEVICES + 1):
             if heads % tp:
@@ -115,5 +86,8 @@ class EngineCost:
                     raise
         return None
 
-
-Cost = LogicalCost | EngineCost
+    def _shares(self, request: Request, available_bytes: int) -> int | None:
+        need = self.need(request)
+        if need is None or available_bytes <= 0:
+            return None if need is None or need.bytes else 1
+        return max(ceil_div(need.bytes, available_bytes), 1)

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from kvplan.engines import LOGICAL, is_logical
-from kvplan.engines.layout import CacheLayout
+from kvplan.engines import LOGICAL, find_engine
+from kvplan.engines.layout import Plan
 from kvplan.engines.logical import LogicalCache, logical_cache
 from kvplan.engines.request import Request
-from kvplan.load import LoadedModel
+from kvplan.load import LoadedModel, loader
 from kvplan.notice import Notice
-from kvplan.plan.cost import Cost, EngineCost, LogicalCost
+from kvplan.plan.cost import Cost
 from kvplan.plan.notices import notices_of
 from kvplan.search import largest_or_any
 from kvplan.units import MIB
@@ -47,9 +47,7 @@ class Fit(NamedTuple):
         max_batch_at_ctx, max_ctx_at_batch: the largest that fit, 0 for none, None without a bound.
         min_devices: fewest devices of that memory, by tensor parallel ranks, the other ranks as
             asked; None when no number that the engine can split the model over is enough.
-        max_num_seqs_that_starts: the most sequences that the engine may be told to run, when it was
-            told more and would not start for that.
-        plan: the engine's own plan for one request; None for `logical`.
+        plan: the engine's own plan for one request.
         warnings: what the user should know, as in `size`.
     """
 
@@ -63,8 +61,7 @@ class Fit(NamedTuple):
     max_batch_at_ctx: int | None
     max_ctx_at_batch: int | None
     min_devices: int | None
-    plan: CacheLayout | None
-    max_num_seqs_that_starts: int | None = None
+    plan: Plan
     warnings: tuple[Notice, ...] = ()
 
     @property
@@ -79,6 +76,8 @@ def fit(
     available_bytes: int,
     engine: str = LOGICAL,
     specs: Sequence[str] | None = None,
+    *,
+    allow_network: bool = False,
 ) -> Fit:
     """Hold a request against the memory of one rank.
 
@@ -86,20 +85,18 @@ def fit(
         KvplanError: an unknown engine, or a request it cannot answer.
     """
     spec = model.spec
-    cost: Cost = LogicalCost(spec) if is_logical(engine) else EngineCost(spec, engine)
-    request = cost.settled(request)
-    plan = cost.plan(request, available_bytes)
-    own = plan.figures if plan is not None else {}
-    if request.ctx is None and own.get("max_model_len"):
-        request = request.replaced(ctx=own["max_model_len"])  # what the engine settled
-    logical = logical_cache(cost.beside(request), request)
+    found_engine, version = find_engine(engine, loader(specs, allow_network=allow_network))
+    cost = Cost(spec, found_engine, version)
+    request = found_engine.settled(request)
+    plan = cost.capacity(request, available_bytes)
+    if request.ctx is None and plan.max_model_len:
+        request = request.replaced(ctx=plan.max_model_len)  # what the engine settled
+    logical = logical_cache(found_engine.spec_beside(spec, request), request)
     asked = request.replaced(ctx=logical.ctx)
     needed = cost.need(asked)
     enough_for_it = needed is not None and needed.within(available_bytes)
-    starts = own.get("fits", True) and (plan is None or plan.refusal is None)
-    by_sequences = (
-        plan is not None and plan.refusal is not None and (plan.refusal.code == _BY_SEQUENCES)
-    )
+    starts = plan.fits and plan.refusal is None
+    by_sequences = plan.refusal is not None and plan.refusal.code == _BY_SEQUENCES
 
     def enough(changed: Request) -> bool:
         amount = cost.need(changed)
@@ -112,8 +109,8 @@ def fit(
     limit = spec.max_context
     if limit is not None:
         limit = max(limit, logical.ctx)  # who asks for more knows that the model can have more
-    if "max_batch_at_ctx" in own:
-        max_batch, max_ctx = own["max_batch_at_ctx"], own["max_ctx_at_batch"]
+    if plan.inverted:
+        max_batch, max_ctx = plan.max_batch_at_ctx, plan.max_ctx_at_batch
     else:
         max_batch = largest_or_any(lambda batch: enough(asked.replaced(batch=batch)))
         max_ctx = largest_or_any(lambda tokens: enough(asked.replaced(ctx=tokens)), limit)
@@ -134,8 +131,7 @@ def fit(
         max_batch_at_ctx=max_batch,
         max_ctx_at_batch=max_ctx,
         min_devices=cost.devices(asked, given, enough),
-        plan=plan,
-        max_num_seqs_that_starts=own.get("max_num_seqs_that_starts"),
+        plan=cost.prepared(request).explained(plan),
         warnings=(
             *notices_of(model, asked, logical, plan, specs),
             *_replaced(plan, given, available_bytes),
@@ -145,9 +141,9 @@ def fit(
     return found._replace(binding_limit=_binding(found, cost))
 
 
-def _replaced(plan: CacheLayout | None, given: int, available_bytes: int) -> tuple[Notice, ...]:
+def _replaced(plan: Plan, given: int, available_bytes: int) -> tuple[Notice, ...]:
     """A warning that an engine's own flag says how much memory its cache has."""
-    if plan is None or given == available_bytes:
+    if given == available_bytes:
         return ()
     message = (
         f"{plan.engine}'s own flags give its cache {available_bytes:,} bytes a rank, whatever"
@@ -166,7 +162,7 @@ def _tiny(available_bytes: int) -> tuple[Notice, ...]:
 
 def _binding(found: Fit, cost: Cost) -> str | None:
     """Why the context cannot be one token longer than `max_ctx_at_batch`, or nothing starts."""
-    if found.max_num_seqs_that_starts is not None:
+    if found.plan.max_num_seqs_that_starts is not None:
         return STATES
     longest, maximum = found.max_ctx_at_batch, found.model.spec.max_context
     if longest is None:
@@ -179,5 +175,4 @@ def _binding(found: Fit, cost: Cost) -> str | None:
         return MEMORY
     if longest == maximum:
         return CONTEXT
-    own = found.plan.figures if found.plan is not None else {}
-    return FLAG if own.get("max_model_len") == longest else ENGINE
+    return FLAG if found.plan.max_model_len == longest else ENGINE

@@ -17,16 +17,14 @@ from kvplan.spec.model import ModelSpec
 from kvplan.spec.states import CrossAttention, HeadState
 
 if TYPE_CHECKING:
-    from kvplan.engines.layout import CacheLayout
-
-UNSHARDED = "unsharded"
+    from kvplan.engines.layout import Plan
 
 
 def notices_of(
     model: LoadedModel,
     request: Request,
     logical: LogicalCache,
-    layout: CacheLayout | None,
+    plan: Plan,
     specs: Sequence[str] | None,
 ) -> tuple[Notice, ...]:
     """Every warning about a request: the model's, the request's, the engine's, once each.
@@ -35,24 +33,12 @@ def notices_of(
         model: the model, with what was assumed to read it.
         request: what was asked, its context settled.
         logical: what the model must keep.
-        layout: the engine's answer; None for `logical`.
+        plan: the engine's answer.
         specs: folders of the user's own specs, for a sibling of longer context.
     """
     found = [*model.warnings, *_about_request(model.spec, request, logical, specs)]
-    found += layout.notices if layout is not None else _unsharded(request)
+    found += plan.notices
     return tuple(dict.fromkeys(found))
-
-
-def _unsharded(request: Request) -> list[Notice]:
-    ranks = {name: getattr(request, name) for name in ("tp", "pp", "dp", "dcp")}
-    given = [f"--{name} {count}" for name, count in ranks.items() if count > 1]
-    if not given:
-        return []
-    message = (
-        f"{' '.join(given)} changes nothing: the logical figure is of the whole model;"
-        " --engine NAME shows what a rank holds"
-    )
-    return [Notice(UNSHARDED, message)]
 
 
 def _about_request(

@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from kvplan.engines import LOGICAL, find_engine, is_logical
+from kvplan.engines import LOGICAL, find_engine
 from kvplan.engines.logical import LogicalCache, logical_cache
 from kvplan.engines.request import Request
-from kvplan.load import LoadedModel, load_model
+from kvplan.load import LoadedModel, load_model, loader
 from kvplan.notice import Notice
 from kvplan.plan.notices import notices_of
 from kvplan.spec.model import ModelSpec
 
 if TYPE_CHECKING:
     from kvplan.allocator.charges import Charges
-    from kvplan.engines.layout import CacheLayout
+    from kvplan.engines.base import Prepared
+    from kvplan.engines.layout import CacheLayout, Plan
     from kvplan.importers.weights import Weights
 
 
@@ -26,7 +27,8 @@ class SizeResult(NamedTuple):
         model: the model and where it was found.
         request: what was asked.
         logical: what the model must keep.
-        allocated: what the engine sets aside; None for `logical`.
+        prepared: the model under the engine's rules, for other lengths and batches.
+        allocated: what the engine sets aside; None where nothing is (`Plan.whole_model`).
         warnings: what the user should know.
         weights: bytes of the weights, when they were asked for and something says.
         charges: what torch's allocator makes of the tensors, when that was asked for.
@@ -35,10 +37,17 @@ class SizeResult(NamedTuple):
     model: LoadedModel
     request: Request
     logical: LogicalCache
+    prepared: Prepared
     allocated: CacheLayout | None
     warnings: tuple[Notice, ...]
     weights: Weights | None = None
     charges: Charges | None = None
+
+    def layout(self) -> CacheLayout:
+        """The tensors of every rank, also of the logical cache."""
+        if self.allocated is not None:
+            return self.allocated
+        return self.prepared.layout(self.logical.ctx, self.logical.batch)
 
     @property
     def dtype_name(self) -> str:
@@ -86,17 +95,18 @@ def size(
     elif isinstance(model, ModelSpec):
         model = LoadedModel(model, model.source or "")
     asked = request or Request(ctx=ctx, batch=batch, dtype=dtype)
-    found, beside = None, model.spec
-    if not is_logical(engine):
-        from kvplan.engines.layout import spec_beside
-
-        found, version = find_engine(engine)
-        asked = found.settled(asked)
-        beside = spec_beside(found, model.spec, asked)
-    logical = logical_cache(beside, asked)
+    found, version = find_engine(engine, loader(specs, allow_network=allow_network))
+    asked = found.settled(asked)
+    logical = logical_cache(found.spec_beside(model.spec, asked), asked)
     asked = asked.replaced(ctx=logical.ctx)
-    allocated = found.layout(model.spec, asked, version) if found is not None else None
-    warnings = [*notices_of(model, asked, logical, allocated, specs)]
+    prepared = found.prepare(model.spec, asked, version)
+    plan: Plan
+    allocated = None
+    if found.whole_model:
+        plan = prepared.plan(logical.ctx, logical.batch)
+    else:
+        plan = allocated = prepared.layout(logical.ctx, logical.batch)
+    warnings = [*notices_of(model, asked, logical, plan, specs)]
     found_weights = None
     if weights:
         from kvplan.importers.weights import weights_of
@@ -106,7 +116,7 @@ def size(
         )
         if found_weights is None:
             warnings.append(_weights_unknown(model.spec))
-    return SizeResult(model, asked, logical, allocated, tuple(warnings), found_weights)
+    return SizeResult(model, asked, logical, prepared, allocated, tuple(warnings), found_weights)
 
 
 def _weights_unknown(spec: ModelSpec) -> Notice:

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from kvplan.replay.facts import STATE, Facts
 from kvplan.replay.lookup import NOTHING, Hit, Lookup
+from kvplan.replay.nodes import Table
 from kvplan.replay.pool import Pool
 from kvplan.replay.request import Request
 from kvplan.replay.states import Place, States
-from kvplan.replay.tables import Attention, Table
+from kvplan.replay.tables import Attention
 from kvplan.replay.texts import Texts
 
 

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from kvplan.arithmetic import ceil_div
 from kvplan.replay.facts import CHUNKED, FULL, SLIDING, Facts
-from kvplan.replay.pool import Run
+from kvplan.replay.nodes import Run
 from kvplan.replay.request import Request
 from kvplan.replay.texts import Texts
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from kvplan.engines.base import no_other_model
 from kvplan.engines.kit.refusal import Refused
 from kvplan.engines.request import Request
-from kvplan.engines.vllm.engine import find_by_name
 from kvplan.engines.vllm.facts.versions import rules_of
 from kvplan.engines.vllm.layers.model import ALIGN, caches_prefixes
 from kvplan.engines.vllm.layers.specs import (
@@ -25,9 +25,10 @@ from kvplan.engines.vllm.layers.specs import (
 )
 from kvplan.engines.vllm.options.asked import settled
 from kvplan.engines.vllm.options.settings import Settings, read_settings
-from kvplan.engines.vllm.planning import Prepared, prepare
+from kvplan.engines.vllm.planning import Planned as Plan
+from kvplan.engines.vllm.planning import prepare
 from kvplan.engines.vllm.pool.capacity import plan_pool
-from kvplan.engines.vllm.pool.groups import Group as PlannedGroup
+from kvplan.engines.vllm.pool.group import Group as PlannedGroup
 from kvplan.errors import UsageError
 from kvplan.replay import switches as by_version
 from kvplan.replay.facts import CHUNKED, FULL, SLIDING, STATE, Facts, Group
@@ -139,18 +140,18 @@ def with_pool(facts: Facts, num_blocks: int) -> Facts:
     return replace(facts, num_blocks=num_blocks)
 
 
-def _prepared(spec: ModelSpec, settings: Settings, notices: list[str]) -> Prepared:
+def _prepared(spec: ModelSpec, settings: Settings, notices: list[str]) -> Plan:
     """The plan; more sequences than tokens of a step are replayed, though vLLM refuses them."""
     try:
-        return prepare(spec, settings, find_by_name)
+        return prepare(spec, settings, no_other_model)
     except Refused as refused:
         if refused.refusal.code != "batched-tokens-below-max-num-seqs":
             raise
         notices.append(f"vllm {settings.rules.version} itself would not start: {refused}")
-        return prepare(spec, replace(settings, max_seqs=None), find_by_name)
+        return prepare(spec, replace(settings, max_seqs=None), no_other_model)
 
 
-def _pool(made: Prepared, available_bytes: int) -> int:
+def _pool(made: Plan, available_bytes: int) -> int:
     settings = made.settings
     found = plan_pool(
         made.pool, made.load,

@@ -10,34 +10,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from kvplan.replay.texts import Node
-
-
-class Run:
-    """Hashed blocks `low` .. `high` - 1 of one text in one group, all with the same users.
-
-    Attributes:
-        users: requests that hold it; 0 while it is free.
-        parts: what it was split into; then it is no longer itself.
-    """
-
-    __slots__ = ("after", "before", "group", "high", "low", "node", "parts", "users")
-
-    def __init__(self, group: int, low: int, high: int, node: Node | None, users: int) -> None:
-        self.group = group
-        self.low = low
-        self.high = high
-        self.node = node
-        self.users = users
-        self.parts: list[Run] | None = None
-        self.before: Run | None = None
-        self.after: Run | None = None
-
-    def whole(self) -> list[Run]:
-        """Itself, or what became of it, from the first block on."""
-        if self.parts is None:
-            return [self]
-        return [run for part in self.parts for run in part.whole()]
+from kvplan.replay.nodes import Run
 
 
 class Pool:

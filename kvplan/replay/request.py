@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from kvplan.replay.tables import Table
-    from kvplan.replay.texts import Node
+    from kvplan.replay.nodes import Node, Table
 
 NEVER = -1
 

@@ -12,10 +12,11 @@ from __future__ import annotations
 from kvplan.arithmetic import ceil_div
 from kvplan.replay.facts import STATE, Facts
 from kvplan.replay.lookup import Hit
-from kvplan.replay.pool import Pool, Run
+from kvplan.replay.nodes import Node, Run, Table
+from kvplan.replay.pool import Pool
 from kvplan.replay.request import Request
-from kvplan.replay.tables import Table, unheld
-from kvplan.replay.texts import Node, Texts
+from kvplan.replay.tables import unheld
+from kvplan.replay.texts import Texts
 
 Place = tuple[Node, int, int]  # node, group, block
 

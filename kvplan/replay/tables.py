@@ -11,28 +11,10 @@ from __future__ import annotations
 from kvplan.arithmetic import ceil_div
 from kvplan.replay.facts import FULL, SLIDING, Facts, Group
 from kvplan.replay.lookup import Hit
-from kvplan.replay.pool import Pool, Run
+from kvplan.replay.nodes import Run, Table
+from kvplan.replay.pool import Pool
 from kvplan.replay.request import Request
 from kvplan.replay.texts import Texts
-
-
-class Table:
-    """Blocks of one request in one group.
-
-    Attributes:
-        start: first block that is still there.
-        length: blocks up to the last one.
-        hashed: blocks up to which hashing was decided.
-        kept: the hashed runs among `start` .. `length` - 1, in order; the rest have no hash.
-    """
-
-    __slots__ = ("hashed", "kept", "length", "start")
-
-    def __init__(self) -> None:
-        self.start = 0
-        self.length = 0
-        self.hashed = 0
-        self.kept: list[Run] = []
 
 
 class Attention:

@@ -8,66 +8,12 @@ its own. A node lives while the pool holds blocks of it, or a request still has 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from kvplan.arithmetic import ceil_div
+from kvplan.replay.nodes import Node
 from kvplan.replay.request import Request
 
-if TYPE_CHECKING:
-    from kvplan.replay.pool import Run
-
 _ENDLESS = 1 << 60
-
-
-class Node:
-    """A unit of text behind its parent's.
-
-    Attributes:
-        runs: for each group, its hashed blocks here in order of insertion; the first is found.
-        live: runs and requests that need the node.
-    """
-
-    __slots__ = ("children", "key", "live", "parent", "runs")
-
-    def __init__(self, parent: Node | None, key: int) -> None:
-        self.parent = parent
-        self.key = key
-        self.children: dict[int, Node] = {}
-        self.runs: dict[int, list[Run]] = {}
-        self.live = 0
-
-    def insert(self, run: Run) -> None:
-        """Make a run findable."""
-        found = self.runs.get(run.group)
-        if found is None:
-            self.runs[run.group] = [run]
-        else:
-            found.append(run)
-        self.live += 1
-
-    def replace(self, run: Run, parts: list[Run]) -> None:
-        """Put the parts of a run in its place."""
-        found = self.runs[run.group]
-        place = found.index(run)
-        found[place : place + 1] = parts
-        self.live += len(parts) - 1
-
-    def drop(self, run: Run) -> None:
-        """A run that was evicted."""
-        found = self.runs[run.group]
-        found.remove(run)
-        if not found:
-            del self.runs[run.group]
-        self.leave()
-
-    def leave(self) -> None:
-        """One user less; nodes that nobody needs go."""
-        self.live -= 1
-        node = self
-        while not node.live and not node.children and node.parent is not None:
-            parent = node.parent
-            del parent.children[node.key]
-            node = parent
 
 
 class Texts:

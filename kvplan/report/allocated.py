@@ -34,18 +34,17 @@ def print_allocated(console: Console, layout: CacheLayout, *, sources: bool) -> 
         console.print(Padding(text, (0, 0, 0, _INDENT)), style="bold red")
     else:
         basis = f"{engine}: what it sets aside"
-        if len(layout.ranks) > 1:
-            largest = max(rank.bytes for rank in layout.ranks)
-            basis += f" on {len(layout.ranks)} ranks, at most {format_bytes(largest)} each"
+        if layout.rank_count > 1:
+            largest = format_bytes(layout.largest_rank)
+            basis += f" on {layout.rank_count} ranks, at most {largest} each"
         console.print(
             f"{format_bytes(layout.bytes):>12}  {basis} ({layout.bytes:,} bytes)", style="bold"
         )
-    figures = layout.figures
-    if figures.get("request_blocks") and figures.get("bytes_per_block"):
-        widest = max(figures["bytes_per_block"])
-        needed = figures["request_blocks"] * widest
+    if layout.request_blocks and layout.bytes_per_block:
+        widest = max(layout.bytes_per_block)
+        needed = layout.request_blocks * widest
         console.print(
-            f"{'':14}one request: {figures['request_blocks']:,} blocks of {widest:,} bytes"
+            f"{'':14}one request: {layout.request_blocks:,} blocks of {widest:,} bytes"
             f" = {needed:,} ({format_bytes(needed)})"
         )
     for reason in layout.reasons:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from kvplan.engines.kit.refusal import Refusal
-    from kvplan.engines.layout import CacheLayout
+    from kvplan.engines.layout import CacheLayout, Plan
     from kvplan.engines.logical import LogicalCache
     from kvplan.engines.request import Request
     from kvplan.load import LoadedModel
@@ -34,9 +34,7 @@ def model_facts(model: LoadedModel) -> dict[str, Any]:
     }
 
 
-def request_facts(
-    request: Request, logical: LogicalCache, layout: CacheLayout | None
-) -> dict[str, Any]:
+def request_facts(request: Request, logical: LogicalCache, plan: Plan | None) -> dict[str, Any]:
     """The `request` object of the contract: what was asked, with every default written out."""
     return {
         "ctx": logical.ctx,
@@ -44,8 +42,8 @@ def request_facts(
         "dtype": logical.dtypes.name,
         "dtype_k": logical.dtypes.k.name,
         "dtype_v": logical.dtypes.v.name,
-        "engine": layout.engine if layout else "logical",
-        "engine_version": layout.version if layout else None,
+        "engine": plan.engine if plan else "logical",
+        "engine_version": plan.version if plan else None,
         "tp": request.tp,
         "pp": request.pp,
         "dp": request.dp,
@@ -118,13 +116,14 @@ def layout_facts(layout: CacheLayout) -> dict[str, Any]:
         "per_rank": [
             {
                 "rank": rank.rank,
+                "count": rank.count,
                 "bytes": rank.bytes,
                 "tensors": [
                     {"name": t.name, "shape": list(t.shape), "dtype": t.dtype, "bytes": t.bytes}
                     for t in rank.tensors
                 ],
             }
-            for rank in layout.ranks
+            for rank in layout.runs
         ],
         "refusal": refusal_facts(layout.refusal),
         "reasons": list(layout.reasons),
@@ -249,7 +248,7 @@ _PLAN_FIGURES = (
 
 def fit_facts(found: Fit) -> dict[str, Any]:
     """`kvplan.fit/1`."""
-    plan = found.plan
+    plan = None if found.plan.whole_model else found.plan
     return {
         "model": model_facts(found.model),
         "request": request_facts(found.request, found.logical, plan),
@@ -263,19 +262,19 @@ def fit_facts(found: Fit) -> dict[str, Any]:
         "binding_limit": found.binding_limit,
         "max_batch_at_ctx": found.max_batch_at_ctx,
         "max_ctx_at_batch": found.max_ctx_at_batch,
-        "max_num_seqs_that_starts": found.max_num_seqs_that_starts,
+        "max_num_seqs_that_starts": found.plan.max_num_seqs_that_starts,
         "min_devices": found.min_devices,
         "engine": None if plan is None else plan_facts(plan),
         "warnings": [{"id": w.id, "message": w.message} for w in found.warnings],
     }
 
 
-def plan_facts(plan: CacheLayout) -> dict[str, Any]:
+def plan_facts(plan: Plan) -> dict[str, Any]:
     """The `engine` object of the contract."""
     return {
         "name": plan.engine,
         "version": plan.version,
-        **{name: plan.figures.get(name) for name in _PLAN_FIGURES},
+        **dict.fromkeys(_PLAN_FIGURES),
         **plan.figures,
         "reasons": list(plan.reasons),
         "defaults": [

@@ -14,7 +14,7 @@ from kvplan.units import format_bytes, format_count
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from kvplan.engines.layout import CacheLayout
+    from kvplan.engines.layout import Plan
     from kvplan.plan.fit import Fit
 
 # Engines that print capacity_tokens and max_concurrency when they start.
@@ -24,7 +24,7 @@ _LOGS = ("vllm",)
 def page(console: Console, found: Fit) -> None:
     """Print the whole page."""
     spec, logical, plan = found.model.spec, found.logical, found.plan
-    basis = f"{plan.engine} {plan.version}" if plan else "logical"
+    basis = plan.engine if plan.whole_model else f"{plan.engine} {plan.version}"
     sequences = format_count(logical.batch, "sequence")
     about = f"{attention_label(spec)}; {asked(spec, logical)}, basis {basis}"
     hanging(console, f"{found.model.title}: ", about)
@@ -32,11 +32,11 @@ def page(console: Console, found: Fit) -> None:
     verdict = "fits" if found.fits else "does not fit"
     console.print(verdict, style="bold green" if found.fits else "bold red")
     _line(console, "needed", _needed(found))
-    if plan is not None:
+    if not plan.whole_model:
         _line(console, "", f"{_size(logical.bytes)} must be kept (logical, whole model)")
-    whose = " for the cache of one rank" if plan is not None else " for the cache"
+    whose = " for the cache" if plan.whole_model else " for the cache of one rank"
     _line(console, "available", f"{_size(found.available_bytes)}{whose}{_spare(found)}")
-    if plan is not None and plan.refusal:
+    if plan.refusal:
         console.print()
         heading = f"{plan.engine} refuses to start: "
         hanging(console, heading, plan.refusal.message, style="red")
@@ -44,7 +44,7 @@ def page(console: Console, found: Fit) -> None:
     _line(console, "sequences", _sequences(found))
     _line(console, "context", f"{_context(found)} for {sequences}{_limit(found)}")
     _line(console, "devices", _devices(found))
-    if plan is not None:
+    if not plan.whole_model:
         _plan(console, plan)
     warnings(console, found.warnings)
 
@@ -61,17 +61,14 @@ def _needed(found: Fit) -> str:
     """What has to fit, and when; an engine may hold less afterwards."""
     if found.needed_bytes is None:
         return "not known, because the engine refuses the request"
-    if found.plan is None:
+    if found.plan.whole_model:
         return _size(found.needed_bytes)
-    figures = found.plan.figures
+    plan = found.plan
     text = f"{_size(found.needed_bytes)} on the fullest rank"
-    afterwards = figures.get("storage_bytes_after_decode")
-    if "peak_bytes" not in figures or afterwards is None:
+    afterwards = plan.afterwards_bytes
+    if afterwards is None or afterwards >= found.needed_bytes:
         return text
-    afterwards //= found.request.tp
-    if afterwards >= found.needed_bytes:
-        return text
-    moment = "right after the prefill" if figures["peak_moment"] == "prefill" else "at its peak"
+    moment = "right after the prefill" if plan.peak_moment == "prefill" else "at its peak"
     return f"{text}, {moment}; {_size(afterwards)} afterwards"
 
 
@@ -104,24 +101,20 @@ def _limit(found: Fit) -> str:
 
 def _devices(found: Fit) -> str:
     if found.min_devices is None:
-        if found.plan is not None:
+        if not found.plan.whole_model:
             return f"no number of such devices that {found.plan.engine} splits it over holds it"
         return "no number of such devices holds it"
     return f"{format_count(found.min_devices, 'such device')} at least"
 
 
-def _plan(console: Console, plan: CacheLayout) -> None:
-    figures, lines = plan.figures, []
-    if figures.get("num_blocks") is not None:
-        per_block = figures.get("bytes_per_block") or []
-        width = " / ".join(f"{size:,}" for size in dict.fromkeys(per_block))
+def _plan(console: Console, plan: Plan) -> None:
+    lines = []
+    if plan.num_blocks is not None:
+        width = " / ".join(f"{size:,}" for size in dict.fromkeys(plan.bytes_per_block))
         of = f" of {width} bytes" if width else ""
-        lines.append(
-            ("blocks", f"{figures['num_blocks']:,}{of}, {figures['block_size']} tokens each")
-        )
-    logged = plan.engine in _LOGS and figures.get("capacity_tokens") is not None
-    if logged and figures.get("max_concurrency") is not None:
-        tokens, concurrency = figures["capacity_tokens"], figures["max_concurrency"]
+        lines.append(("blocks", f"{plan.num_blocks:,}{of}, {plan.block_size} tokens each"))
+    tokens, concurrency = plan.capacity_tokens, plan.max_concurrency
+    if plan.engine in _LOGS and tokens is not None and concurrency is not None:
         lines.append(("its log line", f"{tokens:,} tokens, concurrency {concurrency:.2f}x"))
     if lines or plan.reasons:
         console.print(f"\n{plan.engine} {plan.version}", style="bold")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kvplan.report.provenance import print_defaults
 from kvplan.report.tables import Column, print_table
@@ -20,16 +20,15 @@ _NUMBER = re.compile(r"(?<=\.)\d+(?=\.)")  # of a layer, in a tensor's name
 
 def draw(console: Console, layout: CacheLayout) -> None:
     """Draw the groups of a pool, or list the tensors of a cache without; then the defaults."""
-    groups = layout.figures.get("groups")
-    if isinstance(groups, list) and groups:
-        _groups(console, layout, groups)
-    elif layout.ranks:
+    if layout.groups:
+        _groups(console, layout)
+    elif layout.runs:
         _tensors(console, layout)
     print_defaults(console, layout)
 
 
-def _groups(console: Console, layout: CacheLayout, groups: list[dict[str, Any]]) -> None:
-    widest = max(layout.figures["bytes_per_block"])
+def _groups(console: Console, layout: CacheLayout) -> None:
+    widest = max(layout.bytes_per_block)
     console.print(
         f"\n{layout.engine} {layout.version}: every group's blocks are {widest:,} bytes"
         f" ({format_bytes(widest)}) wide\n",
@@ -41,13 +40,13 @@ def _groups(console: Console, layout: CacheLayout, groups: list[dict[str, Any]])
         Column("used", "right", rank=3), Column("one block"),
     )  # fmt: skip
     rows = []
-    for number, group in enumerate(groups):
-        content = sum(m["content_bytes"] * m["layers"] for m in group["members"])
-        pages = sum(m["page_bytes"] * m["layers"] for m in group["members"])
-        kinds = " + ".join(dict.fromkeys(m["kind"] for m in group["members"]))
+    for number, group in enumerate(layout.groups):
+        content = sum(m.content_bytes * m.layers for m in group.members)
+        pages = sum(m.page_bytes * m.layers for m in group.members)
+        kinds = " + ".join(dict.fromkeys(m.kind for m in group.members))
         rows.append([
-            str(number), kinds, str(group["layers"]), f"{group['block_size']:,}",
-            f"{group['request_blocks']:,}", f"{content / widest:.1%}",
+            str(number), kinds, str(group.layers), f"{group.block_size:,}",
+            f"{group.request_blocks:,}", f"{content / widest:.1%}",
             _picture(content, pages, widest),
         ])  # fmt: skip
     print_table(console, columns, rows)
@@ -81,7 +80,7 @@ def _tensors(console: Console, layout: CacheLayout) -> None:
         ]
         for (_, name, shape, dtype, size), count in alike.items()
     ]  # fmt: skip
-    if len(layout.ranks) > 1:
+    if layout.rank_count > 1:
         columns.insert(0, Column("rank", "right"))
         rows = [[str(key[0]), *row] for key, row in zip(alike, rows, strict=True)]
     print_table(console, columns, rows)

@@ -9,12 +9,12 @@ from kvplan.report.prose import hanging
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from kvplan.engines.layout import CacheLayout
+    from kvplan.engines.layout import Plan
 
 _NAMED_ELSEWHERE = ("version",)  # a warning says it
 
 
-def print_defaults(console: Console, layout: CacheLayout) -> None:
+def print_defaults(console: Console, layout: Plan) -> None:
     """One line per value: what it became, and by which rule."""
     items = [item for item in layout.provenance if item.option not in _NAMED_ELSEWHERE]
     if items:
@@ -23,7 +23,7 @@ def print_defaults(console: Console, layout: CacheLayout) -> None:
         hanging(console, f"  {item.option} = {item.value}  ", f"({item.origin})")
 
 
-def defaults_line(layout: CacheLayout) -> str:
+def defaults_line(layout: Plan) -> str:
     """The values alone, empty when there is none."""
     items = [item for item in layout.provenance if item.option not in _NAMED_ELSEWHERE]
     return ", ".join(f"{item.option} {item.value}" for item in items)

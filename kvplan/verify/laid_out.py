@@ -63,24 +63,22 @@ def _measured(layout: CacheLayout, reports: Sequence[RankReport]) -> int | None:
         return None
     sums = [check.measured for check in found if check.name == "tensor_bytes"]
     whole = [count for count in sums if isinstance(count, int)]
-    return sum(whole) if len(whole) == len(layout.ranks) else None
+    return sum(whole) if len(whole) == layout.rank_count else None
 
 
 def _engine(planned: SizeResult, printed: CacheLayout, measured: int | None) -> Check:
     """The engine's own figure, as `size` prints it: its blocks, or its sum."""
-    figures, asked = printed.figures, planned.request
-    blocks, per_block = figures.get("num_blocks"), figures.get("bytes_per_block")
-    if blocks is not None and per_block is not None:
-        stages = list(per_block) if isinstance(per_block, list | tuple) else [per_block] * asked.pp
+    asked, blocks, stages = planned.request, printed.num_blocks, printed.bytes_per_block
+    if blocks is not None and stages:
         ranks = asked.tp * asked.dp
         shown = " / ".join(f"{size:,}" for size in dict.fromkeys(stages))
-        on = format_count(len(printed.ranks), "rank")
+        on = format_count(printed.rank_count, "rank")
         why = f"num_blocks {blocks:,} x {shown} B of a block, on each of {on}"
         found = compare("layout_bytes", blocks * sum(stages) * ranks, measured, why)
-        return found if len(printed.ranks) == ranks * len(stages) else replace(found, ok=False)
-    if figures.get("bytes") is not None:
+        return found if printed.rank_count == ranks * len(stages) else replace(found, ok=False)
+    if printed.stated_bytes is not None:
         why = f"all tensors of all ranks; predicted: {printed.engine}'s own sum"
-        return compare("layout_bytes", int(figures["bytes"]), measured, why)
+        return compare("layout_bytes", printed.stated_bytes, measured, why)
     why = f"{printed.engine} {printed.version} states no figure beside its tensors"
     return undecided("layout_bytes", why, measured=measured)
 

@@ -13,13 +13,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from kvplan.checks import Check, RankReport, Verification, over_ranks
-from kvplan.engines import find_engine
 from kvplan.engines.layout import CacheLayout, RankLayout
-from kvplan.engines.logical_layout import LogicalEngine
+from kvplan.engines.logical_engine import UNSHARDED
 from kvplan.engines.request import Request
 from kvplan.errors import UsageError
 from kvplan.load import LoadedModel
-from kvplan.plan.notices import UNSHARDED
 from kvplan.plan.size import SizeResult, size
 from kvplan.units import format_bytes, format_tokens
 from kvplan.verify.devices import find_device
@@ -74,6 +72,7 @@ def verify(
     decode: bool = False,
     quick: bool = False,
     specs: Sequence[str] | None = None,
+    allow_network: bool = False,
     progress: OpenProgress = _silent,
     steps: OpenSteps = _silent_steps,
 ) -> Verification:
@@ -88,6 +87,7 @@ def verify(
         decode: also prove that the layout works as a cache.
         quick: one layer of each kind instead of the whole model.
         specs: folders of the user's own specs.
+        allow_network: as for `load_model`, of a draft model.
         progress: opens a progress bar of the allocation.
         steps: opens a line that says what the proof does.
 
@@ -100,8 +100,12 @@ def verify(
     if quick:
         model, note = one_of_each(model, request.pp)
         notes.append(note)
-    planned = _planned(model, request, engine, specs)
-    layout = _layout(planned, engine)
+
+    def plan(asked: Request) -> SizeResult:
+        return _planned(model, asked, engine, specs, allow_network=allow_network)
+
+    planned = plan(request)
+    layout = _layout(planned)
     world = world_of(os.environ)
     torch = need_torch()
     if world is not None and world.size != len(layout.ranks):
@@ -110,11 +114,11 @@ def verify(
             hint="torchrun's processes = tp x pp x dp",
         )
     found = find_device(torch, device, world.local_rank if world else None)
-    smaller = _smaller(planned, engine, found, layout, limits)
+    smaller = _smaller(planned, found, layout, limits)
     if smaller is not None:
         full = layout.bytes
-        planned = _planned(model, smaller, engine, specs)
-        layout = _layout(planned, engine)
+        planned = plan(smaller)
+        layout = _layout(planned)
         notes.append(
             f"a smaller cache of the same layout: {format_tokens(planned.logical.ctx)} tokens x"
             f" {planned.logical.batch:,}, {format_bytes(layout.bytes)} instead of"
@@ -138,19 +142,22 @@ def verify(
 
 
 def _planned(
-    model: LoadedModel, request: Request, engine: str, specs: Sequence[str] | None
+    model: LoadedModel,
+    request: Request,
+    engine: str,
+    specs: Sequence[str] | None,
+    *,
+    allow_network: bool,
 ) -> SizeResult:
     """What `size` says; here even the logical cache is divided among the ranks."""
-    planned = size(model, request=request, engine=engine, specs=specs)
+    planned = size(model, request=request, engine=engine, specs=specs, allow_network=allow_network)
     kept = tuple(warning for warning in planned.warnings if warning.id != UNSHARDED)
     return planned._replace(warnings=kept)
 
 
-def _layout(planned: SizeResult, engine: str) -> CacheLayout:
+def _layout(planned: SizeResult) -> CacheLayout:
     """What `size` printed; for `logical`, its tensors."""
-    layout = planned.allocated
-    if layout is None:
-        layout = LogicalEngine().layout(planned.model.spec, planned.request)
+    layout = planned.layout()
     if layout.refusal is not None:
         raise UsageError(
             f"{layout.engine} {layout.version} refuses this request, so there is nothing to"
@@ -160,7 +167,7 @@ def _layout(planned: SizeResult, engine: str) -> CacheLayout:
 
 
 def _smaller(
-    planned: SizeResult, engine: str, device: Device, layout: CacheLayout, limits: Limits
+    planned: SizeResult, device: Device, layout: CacheLayout, limits: Limits
 ) -> Request | None:
     """The request that keeps within the limits; None when all of it does."""
     if limits.fraction is None and limits.max_bytes is None:
@@ -168,15 +175,15 @@ def _smaller(
     share = None if limits.fraction is None else int(_largest(layout) * limits.fraction)
 
     def fits(layout: CacheLayout) -> bool:
-        taken = max((device.cost(rank.tensors) for rank in layout.ranks), default=0)
+        taken = max((device.cost(rank.tensors) for rank in layout.runs), default=0)
         within = limits.max_bytes is None or taken <= limits.max_bytes
         return within and (share is None or _largest(layout) <= share)
 
     if fits(layout):
         return None
-    laid_out, version = find_engine(engine)
-    spec = planned.model.spec
-    found = scaled(planned.request, lambda asked: fits(laid_out.layout(spec, asked, version)))
+    found = scaled(
+        planned.request, lambda asked: fits(planned.prepared.layout(asked.ctx, asked.batch))
+    )
     if found is None:
         raise UsageError(
             "no cache of this layout is that small: one token of one sequence takes more",
@@ -187,7 +194,7 @@ def _smaller(
 
 def _largest(layout: CacheLayout) -> int:
     """Bytes of the rank that holds most."""
-    return max((rank.bytes for rank in layout.ranks), default=0)
+    return layout.largest_rank
 
 
 def _measure(device: Device, rank: RankLayout, progress: OpenProgress, what: str) -> RankReport:

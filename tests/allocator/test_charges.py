@@ -21,8 +21,8 @@ def layout(*ranks: list[int]) -> CacheLayout:
     return CacheLayout(
         engine="e",
         version="1",
-        ranks=tuple(
-            RankLayout(i, tuple(Tensor("t", (n,), "uint8", n) for n in sizes))
+        runs=tuple(
+            RankLayout(rank=i, tensors=tuple(Tensor("t", (n,), "uint8", n) for n in sizes))
             for i, sizes in enumerate(ranks)
         ),
     )

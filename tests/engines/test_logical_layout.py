@@ -12,7 +12,7 @@ from kvplan.dtypes import DTYPES
 from kvplan.engines import find_engine
 from kvplan.engines.layout import CacheLayout, RankLayout
 from kvplan.engines.logical import logical_cache
-from kvplan.engines.logical_layout import LogicalEngine
+from kvplan.engines.logical_engine import LogicalEngine
 from kvplan.engines.request import Request
 from kvplan.errors import UsageError
 from kvplan.spec.catalogue import Catalogue

@@ -238,7 +238,7 @@ def test_every_warning_is_said_once(model):
 def layout(**facts) -> CacheLayout:
     tensor = Tensor(name="pool", shape=(4, 1024), dtype="int8", bytes=4096)
     ranks = (RankLayout(rank=0, tensors=(tensor,)), RankLayout(rank=1, tensors=(tensor, tensor)))
-    return CacheLayout(engine="warp", version="9.1", ranks=ranks, **facts)
+    return CacheLayout(engine="warp", version="9.1", runs=ranks, **facts)
 
 
 def test_an_engines_figure_stands_under_the_logical_one(model):

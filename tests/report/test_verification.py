@@ -17,7 +17,7 @@ from kvplan.checks import (
     over_ranks,
     undecided,
 )
-from kvplan.engines.logical_layout import LogicalEngine
+from kvplan.engines.logical_engine import LogicalEngine
 from kvplan.plan.size import size
 from kvplan.report import as_csv, as_json, as_junit, as_markdown, as_table
 from kvplan.report.rows import rows

@@ -9,12 +9,19 @@ most that one rank holds on the way there, which is what has to fit.
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar, NamedTuple
 
 from kvplan.dtypes import DType, parse_dtype
+from kvplan.engines.base import Engine, P, Prepared
 from kvplan.engines.kit.refusal import Refusal
-from kvplan.engines.layout import CacheLayout, Provenance, RankLayout, version_notices
+from kvplan.engines.layout import (
+    CacheLayout,
+    Plan,
+    Provenance,
+    RankLayout,
+    version_notices,
+    with_tensors,
+)
 from kvplan.engines.request import Request, model_dtype
 from kvplan.engines.transformers import layer_types as types
 from kvplan.engines.transformers import quantized, versions
@@ -22,9 +29,9 @@ from kvplan.engines.transformers.attention import widths
 from kvplan.engines.transformers.families import as_class_reads, family_of
 from kvplan.engines.transformers.fit import largest, peak_held, run_of
 from kvplan.engines.transformers.held import torch_name
-from kvplan.engines.transformers.layers import Builder
+from kvplan.engines.transformers.layers import Builder, Cache
 from kvplan.engines.transformers.options import read_options, split_args
-from kvplan.engines.transformers.pool import paged_fit, paged_layout
+from kvplan.engines.transformers.pool import PreparedPaged
 from kvplan.engines.transformers.reasons import reasons
 from kvplan.engines.transformers.run import Run
 from kvplan.errors import UsageError
@@ -32,11 +39,11 @@ from kvplan.spec.model import ModelSpec
 from kvplan.spec.states import HeadState, LatentAttention
 
 
-class TransformersEngine:
+class TransformersEngine(Engine):
     """Hugging Face transformers: DynamicCache, StaticCache, QuantizedCache and the paged cache."""
 
-    name = "transformers"
-    versions = versions.KNOWN
+    name: ClassVar[str] = "transformers"
+    versions: ClassVar[tuple[str, ...]] = versions.KNOWN
 
     def split_args(self, text: str) -> dict[str, str]:
         """`nbits=2 q_group_size=128` as options; see `options.split_args`.
@@ -46,100 +53,147 @@ class TransformersEngine:
         """
         return split_args(text)
 
-    def settled(self, request: Request) -> Request:
-        """As it is: no option of the library says what the request's fields say."""
-        return request
-
-    def own_dtype(self, spec: ModelSpec, request: Request) -> str | None:
-        """None: a checkpoint runs in the format of its weights, which only they say."""
-        return None
-
-    def layout(self, spec: ModelSpec, request: Request, version: str = "") -> CacheLayout:
-        """What the cache of `request` holds, on each rank.
+    def prepare(
+        self, spec: ModelSpec, request: Request, version: str = ""
+    ) -> PreparedTransformers | PreparedPaged:
+        """What decides the layers of a cache.
 
         Raises:
             UsageError: a missing fact, an option that does not exist, a combination not modelled.
         """
         builder, provenance = builder_of(spec, request, version)
         if builder.kind == "paged":
-            return paged_layout(builder, request, provenance)
-        run = run_of(spec, request, builder.options)
+            return PreparedPaged(request, builder, provenance)
+        return PreparedTransformers(spec, request, builder, provenance)
+
+
+class Figures(NamedTuple):
+    """Figures of a cache that is no pool, beside those that every engine has.
+
+    Attributes:
+        cache_layers: cache class -> number of cache layers.
+        bytes, storage_bytes: of all ranks: tensors by their own size, and the storages behind them.
+        storage_bytes_after_decode: the same once the last token was a decode step.
+        next_token_bytes: what one more token adds to `bytes`.
+        builder, cache, run: what `reasons` tells about.
+    """
+
+    cache_layers: dict[str, int]
+    prefill: int
+    bytes: int
+    storage_bytes: int
+    storage_bytes_after_decode: int
+    next_token_bytes: int
+    builder: Builder
+    cache: Cache
+    run: Run
+
+
+PRINTED = (
+    "cache_layers", "prefill", "bytes", "storage_bytes", "storage_bytes_after_decode",
+    "next_token_bytes", "peak_bytes", "peak_moment", "needed_bytes_one_request",
+)  # fmt: skip
+
+
+class PreparedTransformers(Prepared):
+    """A dynamic, static or quantised cache of one model, before its tokens are known."""
+
+    def __init__(
+        self,
+        spec: ModelSpec,
+        request: Request,
+        builder: Builder,
+        provenance: tuple[Provenance, ...],
+    ) -> None:
+        self.spec = spec
+        self.request = request
+        self.builder = builder
+        self.provenance = provenance
+
+    def plan(self, ctx: int | None, batch: int) -> Plan:
+        run = self._run(ctx, batch)
+        builder, tp = self.builder, self.builder.tp
         refusal = refusal_of(builder, run)
         if refusal is not None:
-            return self._answer(builder, (), provenance, refusal=refusal)
+            return self._answer(refusal=refusal, fits=False)
         cache = builder.build(run)
-        tensors = cache.tensors()
-        ranks = tuple(RankLayout(rank, tensors) for rank in range(request.tp))
         peak, first = peak_held(builder, run), builder.build(run.at(run.prefill)).held
-        figures = {
-            "cache_layers": cache.classes,
-            "prefill": run.prefill,
-            "bytes": cache.bytes * request.tp,
-            "storage_bytes": cache.held * request.tp,
-            "storage_bytes_after_decode": builder.build(run.decoded()).held * request.tp,
-            "next_token_bytes": (builder.build(run.next_step()).bytes - cache.bytes) * request.tp,
-            "peak_bytes": peak,
-            "peak_moment": "prefill" if first == peak else "decode",
-            "needed_bytes_one_request": peak_held(
-                builder, run_of(spec, request, builder.options, batch=1)
-            ),
-        }
+        afterwards = builder.build(run.decoded()).held
         return self._answer(
-            builder, ranks, provenance, figures=figures, why=reasons(builder, cache, run)
+            peak_bytes=peak,
+            stated_bytes=cache.bytes * tp,
+            peak_moment="prefill" if first == peak else "decode",
+            afterwards_bytes=afterwards,
+            needed_bytes_one_request=peak_held(builder, self._run(ctx, 1)),
+            extra=Figures(
+                cache_layers=cache.classes,
+                prefill=run.prefill,
+                bytes=cache.bytes * tp,
+                storage_bytes=cache.held * tp,
+                storage_bytes_after_decode=afterwards * tp,
+                next_token_bytes=(builder.build(run.next_step()).bytes - cache.bytes) * tp,
+                builder=builder,
+                cache=cache,
+                run=run,
+            ),
+            printed=PRINTED,
         )
 
-    def fit(
-        self, spec: ModelSpec, request: Request, version: str = "", available_bytes: int = 0
-    ) -> CacheLayout:
-        """The layout of `request`, and how far `available_bytes` per rank would reach.
+    def layout(self, ctx: int | None, batch: int) -> CacheLayout:
+        plan = self.explained(self.plan(ctx, batch))
+        if not isinstance(plan.extra, Figures):
+            return with_tensors(plan, ())
+        tensors = plan.extra.cache.tensors()
+        return with_tensors(plan, (RankLayout(rank=0, tensors=tensors, count=self.builder.tp),))
 
-        Raises:
-            UsageError: as for `layout`.
-        """
-        builder, provenance = builder_of(spec, request, version)
-        if builder.kind == "paged":
-            return paged_fit(builder, request, provenance, available_bytes)
-        answer = self.layout(spec, request, version)
-        if answer.refusal is not None:
-            none = {"fits": False, "max_batch_at_ctx": 0, "max_ctx_at_batch": 0}
-            return replace(answer, figures=none)
-        options, ctx = builder.options, run_of(spec, request, builder.options).tokens
+    def capacity(self, available_bytes: int, ctx: int | None = None, batch: int = 1) -> Plan:
+        """The plan of the request, and how far `available_bytes` per rank would reach."""
+        plan = self.plan(ctx, batch)
+        if plan.refusal is not None:
+            return plan.replaced(
+                inverted=True,
+                max_batch_at_ctx=0,
+                max_ctx_at_batch=0,
+                printed=("fits", "max_batch_at_ctx", "max_ctx_at_batch"),
+            )
+        tokens = self._run(ctx, batch).tokens
 
         def needed(batch: int, tokens: int) -> int:
-            return peak_held(builder, run_of(spec, request, options, batch=batch, tokens=tokens))
+            run = run_of(self.spec, self.request, self.builder.options, batch=batch, tokens=tokens)
+            return peak_held(self.builder, run)
 
-        batches = largest(lambda batch: needed(batch, ctx), available_bytes)
-        tokens = largest(lambda tokens: needed(request.batch, tokens), available_bytes)
-        figures = {
-            **answer.figures,
-            "available_bytes": available_bytes,
-            "fits": needed(request.batch, ctx) <= available_bytes,
-            "max_batch_at_ctx": batches,
-            "max_ctx_at_batch": tokens,
-            "capacity_tokens": None if batches is None else batches * ctx,
-            "max_concurrency": batches,
-        }
-        return self._answer(builder, answer.ranks, provenance, figures=figures, why=answer.reasons)
+        batches = largest(lambda batch: needed(batch, tokens), available_bytes)
+        return plan.replaced(
+            available_bytes=available_bytes,
+            fits=needed(batch, tokens) <= available_bytes,
+            inverted=True,
+            max_batch_at_ctx=batches,
+            max_ctx_at_batch=largest(lambda tokens: needed(batch, tokens), available_bytes),
+            capacity_tokens=None if batches is None else batches * tokens,
+            max_concurrency=batches,
+            printed=(
+                *PRINTED, "available_bytes", "fits", "max_batch_at_ctx", "max_ctx_at_batch",
+                "capacity_tokens", "max_concurrency",
+            ),
+        )  # fmt: skip
 
-    def _answer(
-        self,
-        builder: Builder,
-        ranks: tuple[RankLayout, ...],
-        provenance: tuple[Provenance, ...],
-        *,
-        figures: dict[str, Any] | None = None,
-        why: tuple[str, ...] = (),
-        refusal: Refusal | None = None,
-    ) -> CacheLayout:
-        return CacheLayout(
-            engine=self.name,
-            version=builder.rules.version,
-            ranks=ranks,
-            refusal=refusal,
-            provenance=provenance,
-            figures=figures or {},
-            reasons=why,
-            notices=version_notices(provenance),
+    def explained(self, plan: P) -> P:
+        figures = plan.extra
+        if not isinstance(figures, Figures) or plan.reasons:
+            return plan
+        return plan.replaced(reasons=reasons(figures.builder, figures.cache, figures.run))
+
+    def _run(self, ctx: int | None, batch: int) -> Run:
+        request = self.request.replaced(ctx=ctx)
+        return run_of(self.spec, request, self.builder.options, batch=batch)
+
+    def _answer(self, **figures: Any) -> Plan:
+        return Plan(
+            engine=TransformersEngine.name,
+            version=self.builder.rules.version,
+            provenance=self.provenance,
+            notices=version_notices(self.provenance),
+            **figures,
         )
 
 

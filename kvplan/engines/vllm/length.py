@@ -38,13 +38,16 @@ class Length:
     why: str | None
 
 
-def settle_length(spec: ModelSpec, settings: Settings) -> Length:
+def settle_length(spec: ModelSpec, settings: Settings, asked: int | None) -> Length:
     """The length vLLM plans for.
+
+    Args:
+        spec, settings: the model and the options.
+        asked: --max-model-len (-1: auto) or the request's ctx; None when neither is given.
 
     Raises:
         Refused: a length that the checkpoint does not allow.
     """
-    asked = settings.length
     derived = derived_length(spec)
     if derived is None:
         if asked == -1:

@@ -1,10 +1,16 @@
-"""From a spec and a request to a pool: the whole pipeline of one model under one set of options."""
+"""From a spec and a request to a pool: the whole pipeline of one model under one set of options.
+
+`build` does all that the length has no part in; `at_length` settles a length and what follows from
+it, which is cheap, so that a search over lengths or memory builds once.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
+from kvplan.engines.base import LoadModel
+from kvplan.engines.kit.refusal import Refused
 from kvplan.engines.layout import Provenance
 from kvplan.engines.vllm.checks import (
     check_architecture,
@@ -36,92 +42,187 @@ from kvplan.engines.vllm.pool.capacity import Pool
 from kvplan.engines.vllm.pool.groups import form_groups, groups_by_stage, merge_equal
 from kvplan.engines.vllm.pool.kv_layout import check_expressible, is_block_outermost, resolve
 from kvplan.engines.vllm.v0 import as_v0, cuts_prompts, groups_of, is_planned_by_v0
-from kvplan.errors import UsageError
+from kvplan.errors import KvplanError, UsageError
 from kvplan.spec import states as kept
 from kvplan.spec.model import ModelSpec
 
-FindModel = Callable[[str], ModelSpec]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Prepared:
-    """Everything that does not depend on how much memory there is.
+class Parts:
+    """What depends on neither length, batch nor memory.
 
     Attributes:
-        settings, model, choice: the options, the model under them, its block size.
+        model, choice: the model under its options, and its block size.
         pool: groups and bytes per block.
-        load: one request of the settled length.
-        length: how that was settled.
         hybrid: windows are freed (hybrid KV cache manager).
-        provenance: every value vLLM chose by itself.
+        caches: prefixes are cached.
+        states: how recurrent states are kept: see `Load`.
+        batches: batches that may be in flight at once.
     """
 
-    settings: Settings
     model: Model
     choice: BlockChoice
     pool: Pool
+    hybrid: bool
+    caches: bool
+    states: str
+    batches: int
+
+
+class Broken(NamedTuple):
+    """Why there are no parts: the error, and how many of the length's checks vLLM makes before."""
+
+    error: Refused | KvplanError
+    checks_before: int
+
+
+class Built(NamedTuple):
+    """A model under one set of options, before its length is known: its parts, or what broke."""
+
+    spec: ModelSpec
+    settings: Settings
+    parts: Parts | Broken
+    caches: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planned:
+    """Everything that does not depend on how much memory there is.
+
+    Attributes:
+        settings: the options.
+        parts: what does not depend on the length.
+        load: one request of the settled length.
+        length: how that was settled.
+        batched_why: the rule that settled max_num_batched_tokens, None when it was given.
+    """
+
+    settings: Settings
+    parts: Parts
     load: Load
     length: Length
-    hybrid: bool
-    provenance: tuple[Provenance, ...]
+    batched_why: str | None
+
+    @property
+    def model(self) -> Model:
+        """The model under its options."""
+        return self.parts.model
+
+    @property
+    def choice(self) -> BlockChoice:
+        """The block size."""
+        return self.parts.choice
+
+    @property
+    def pool(self) -> Pool:
+        """Groups and bytes per block."""
+        return self.parts.pool
+
+    @property
+    def hybrid(self) -> bool:
+        """Whether windows are freed."""
+        return self.parts.hybrid
+
+    @property
+    def provenance(self) -> tuple[Provenance, ...]:
+        """Every value vLLM chose by itself."""
+        tokens = (self.load.batched, self.batched_why)
+        return _provenance(self.settings, self.parts, self.length, tokens)
 
 
-def prepare(spec: ModelSpec, settings: Settings, find_model: FindModel) -> Prepared:
-    """Walk the pipeline up to the pool.
+def prepare(spec: ModelSpec, settings: Settings, load_model: LoadModel) -> Planned:
+    """The whole pipeline up to the pool, for the length of the settings.
 
     Raises:
         Refused: vLLM would not start.
         UsageError: a draft model that cannot be found.
     """
-    family = family_of(spec)
-    check_architecture(spec, family, settings)
-    if is_planned_by_v0(spec, family, settings):
-        settings = as_v0(settings)
-    rules = settings.rules
-    length = settle_length(spec, settings)
-    model = build_model(spec, settings)
+    return at_length(build(spec, settings, load_model), settings.length)
+
+
+def build(spec: ModelSpec, settings: Settings, load_model: LoadModel) -> Built:
+    """Walk the pipeline without the length: nothing is raised before `at_length`."""
+    done, caches = 0, False
+    try:
+        family = family_of(spec)
+        check_architecture(spec, family, settings)
+        if is_planned_by_v0(spec, family, settings):
+            settings = as_v0(settings)
+        rules = settings.rules
+        done = 1
+        model = build_model(spec, settings)
+        done = 2
+        check_parallelism(model)
+        check_formats(model)
+        check_shared(model)
+        kinds = _all_kinds(model, load_model)
+        slots = [slot for kind in kinds for slot in kind.slots]
+        # DeepSeek's sparse backends repack the cache for every later layer.
+        model = replace(model, cache=_repacked(model, kinds))
+        caches = caches_prefixes(model)
+        done = 3
+        check_state_caching(model)
+        states = state_mode(model, caches=caches and any(slot.shapes is not None for slot in slots))
+        choice = choose_block_size(model, slots, states=states)
+        runs = runs_of(model, kinds, choice, caches_states=states != ONCE)
+        runs = _with_retained(runs, model)
+        hybrid = rules.hybrid_groups and not _hybrid_disabled(model)
+        layout = resolve(slots, runs, settings.layout) if runs else "LBNHC"
+        if rules.is_v0:
+            groups = groups_of(runs)
+        elif rules.groups_by_stage:
+            groups = groups_by_stage(runs, settings.pp, rules, hybrid=hybrid)
+        else:
+            outermost = is_block_outermost(layout)
+            groups = form_groups(runs, rules, hybrid=hybrid, block_outermost=outermost)
+            check_expressible(layout, groups)
+        pool = Pool(tuple(groups), layout, settings.pp, rules, tuple(runs))
+        pool.check_stages()
+    except (Refused, KvplanError) as error:
+        return Built(spec, settings, Broken(error, done), caches)
+    parts = Parts(
+        model=model, choice=choice, pool=pool, hybrid=hybrid, caches=caches, states=states,
+        batches=settings.concurrent_batches(runner_v2=_runner_v2(model)),
+    )  # fmt: skip
+    return Built(spec, settings, parts, caches)
+
+
+def at_length(built: Built, asked: int | None) -> Planned:
+    """The pool for a length: --max-model-len, else the request's ctx; None is vLLM's default.
+
+    The checks of the length stand among the others in vLLM's order, because only the first refusal
+    is ever seen.
+
+    Raises:
+        Refused, UsageError: as `prepare`.
+    """
+    spec, settings, parts, caches = built
+    _raise_after(parts, 0)
+    length = settle_length(spec, settings, asked)
+    _raise_after(parts, 1)
     chunked = not is_encoder_decoder(spec)
-    if rules.is_v0:
-        chunked = cuts_prompts(spec, family, settings, length.tokens)
+    if settings.rules.is_v0:
+        chunked = cuts_prompts(spec, family_of(spec), settings, length.tokens)
     tokens, why = settings.batched_tokens_for(length.tokens, chunked_prefill=chunked)
     check_batch(settings, length.tokens, tokens, chunked_prefill=chunked)
-    check_parallelism(model)
-    check_formats(model)
-    check_shared(model)
-    kinds = _all_kinds(model, find_model)
-    slots = [slot for kind in kinds for slot in kind.slots]
-    # DeepSeek's sparse backends repack the cache for every later layer.
-    model = replace(model, cache=_repacked(model, kinds))
-    caches = caches_prefixes(model)
+    _raise_after(parts, 2)
     check_state_blocks(settings, length.tokens, caches_prefixes=caches)
-    check_state_caching(model)
-    states = state_mode(model, caches=caches and any(slot.shapes is not None for slot in slots))
-    choice = choose_block_size(model, slots, states=states)
-    runs = runs_of(model, kinds, choice, caches_states=states != ONCE)
-    runs = _with_retained(runs, model)
-    hybrid = rules.hybrid_groups and not _hybrid_disabled(model)
-    layout = resolve(slots, runs, settings.layout) if runs else "LBNHC"
-    if rules.is_v0:
-        groups = groups_of(runs)
-    elif rules.groups_by_stage:
-        groups = groups_by_stage(runs, settings.pp, rules, hybrid=hybrid)
-    else:
-        groups = form_groups(runs, rules, hybrid=hybrid, block_outermost=is_block_outermost(layout))
-        check_expressible(layout, groups)
-    pool = Pool(tuple(groups), layout, settings.pp, rules, tuple(runs))
-    pool.check_stages()
+    if isinstance(parts, Broken):
+        raise parts.error
     load = Load(
         length=length.tokens,
-        in_flight=tokens * settings.concurrent_batches(runner_v2=_runner_v2(model)),
+        in_flight=tokens * parts.batches,
         batched=tokens,
         dcp=settings.dcp,
-        states=states,
+        states=parts.states,
+        whole_prompts=settings.whole_prompts(chunked_prefill=chunked),
     )
-    notes = _provenance(settings, model, choice, length, layout, caches, (tokens, why))
-    return Prepared(
-        settings=settings, model=model, choice=choice, pool=pool, load=load, length=length,
-        hybrid=hybrid, provenance=notes,
-    )  # fmt: skip
+    return Planned(settings=settings, parts=parts, load=load, length=length, batched_why=why)
+
+
+def _raise_after(parts: Parts | Broken, checks: int) -> None:
+    if isinstance(parts, Broken) and parts.checks_before == checks:
+        raise parts.error
 
 
 def _runner_v2(model: Model) -> bool:
@@ -134,7 +235,7 @@ def _runner_v2(model: Model) -> bool:
     return settings.rules.runner_v2_for == "all"
 
 
-def _all_kinds(model: Model, find_model: FindModel) -> tuple[Kind, ...]:
+def _all_kinds(model: Model, load_model: LoadModel) -> tuple[Kind, ...]:
     spec, speculation = model.spec, model.settings.speculation
     kinds = kinds_of(model, spec.layers, on_last_stage=False)
     if speculation is None:
@@ -147,7 +248,7 @@ def _all_kinds(model: Model, find_model: FindModel) -> tuple[Kind, ...]:
                 "vllm speculative_config lacks the draft model's name",
                 hint='write "model": a name that kvplan knows, or a path',
             )
-        draft_spec = find_model(speculation.model)
+        draft_spec = load_model(speculation.model)
         check_draft(spec, draft_spec)
         draft = build_model(draft_spec, model.settings)
         return kinds + kinds_of(draft, draft_spec.layers, on_last_stage=True)
@@ -209,14 +310,9 @@ def _with_retained(runs: list[Run], model: Model) -> list[Run]:
 
 
 def _provenance(
-    settings: Settings,
-    model: Model,
-    choice: BlockChoice,
-    length: Length,
-    layout: str,
-    caches: bool,
-    tokens: tuple[int, str | None],
+    settings: Settings, parts: Parts, length: Length, tokens: tuple[int, str | None]
 ) -> tuple[Provenance, ...]:
+    model, choice = parts.model, parts.choice
     source = f"vllm {settings.rules.version} "
     notes = list(settings.provenance)
 
@@ -232,7 +328,7 @@ def _provenance(
     if choice.why:
         note("block_size", choice.size, f"platforms/interface.py: {choice.why}")
     if settings.prefix_caching is None:
-        note("enable_prefix_caching", str(caches).lower(), "config/model.py")
+        note("enable_prefix_caching", str(parts.caches).lower(), "config/model.py")
     if settings.layout is None:
-        note("kv_cache_layout", layout, "v1/attention/backends/utils.py")
+        note("kv_cache_layout", parts.pool.layout, "v1/attention/backends/utils.py")
     return tuple(notes)

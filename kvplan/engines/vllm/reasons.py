@@ -19,8 +19,8 @@ from kvplan.engines.vllm.layers.specs import (
     SlidingSpec,
     StateSpec,
 )
-from kvplan.engines.vllm.planning import Prepared
-from kvplan.engines.vllm.pool.groups import Group
+from kvplan.engines.vllm.planning import Planned
+from kvplan.engines.vllm.pool.group import Group
 from kvplan.engines.vllm.reasons_layers import layer_reasons
 
 _NAMES: dict[type[CacheSpec], str] = {
@@ -34,7 +34,7 @@ _NAMES: dict[type[CacheSpec], str] = {
 }
 
 
-def reasons_of(made: Prepared, load: Load, *, null_block: bool) -> tuple[str, ...]:
+def reasons_of(made: Planned, load: Load, *, null_block: bool) -> tuple[str, ...]:
     """Sentences that are true for this plan.
 
     Args:
@@ -52,7 +52,7 @@ def reasons_of(made: Prepared, load: Load, *, null_block: bool) -> tuple[str, ..
     )
 
 
-def _charges(made: Prepared, load: Load) -> Iterator[str]:
+def _charges(made: Planned, load: Load) -> Iterator[str]:
     """What one request is charged in each kind of group, where it is not just its tokens."""
     batches = f"{load.in_flight // load.batched} x {load.batched:,}"
     alike = groupby(made.pool.groups, key=lambda group: _charge_key(group, load))
@@ -109,7 +109,7 @@ def _state_charge(spec: StateSpec, load: Load) -> str:
     return " + ".join(parts)
 
 
-def _width(made: Prepared, group: Group) -> str:
+def _width(made: Planned, group: Group) -> str:
     per_block, page = made.pool.bytes_per_block(0), group.members[0].spec.page
     if group.mixed or per_block % page:
         return f" of {per_block:,} bytes"
@@ -117,7 +117,7 @@ def _width(made: Prepared, group: Group) -> str:
     return f", {pages} page{'s' if pages > 1 else ''} of {page:,} bytes wide"
 
 
-def _narrow_groups(made: Prepared) -> Iterator[str]:
+def _narrow_groups(made: Planned) -> Iterator[str]:
     """Groups that leave part of every block unused."""
     per_block = made.pool.bytes_per_block(0)
     wasted = [per_block - group.strides(0) for group in made.pool.groups]
@@ -130,7 +130,7 @@ def _narrow_groups(made: Prepared) -> Iterator[str]:
         )
 
 
-def _block_size(made: Prepared) -> Iterator[str]:
+def _block_size(made: Planned) -> Iterator[str]:
     load = made.load
     sizes = sorted(
         {group.tokens_per_block(load.length) for group in made.pool.groups if group.by_tokens}
@@ -152,5 +152,5 @@ def _block_size(made: Prepared) -> Iterator[str]:
         )
 
 
-def _null_block(made: Prepared) -> Iterator[str]:
+def _null_block(made: Planned) -> Iterator[str]:
     yield f"one block of {made.pool.bytes_per_block(0):,} bytes is the pool's null block"

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 from kvplan.engines.vllm.layers.model import Model
 from kvplan.engines.vllm.layers.specs import StateSpec
-from kvplan.engines.vllm.planning import Prepared
+from kvplan.engines.vllm.planning import Planned
 from kvplan.spec import states as kept
 from kvplan.spec.recurrent import RecurrentState
 
 
-def layer_reasons(made: Prepared) -> Iterator[str]:
+def layer_reasons(made: Planned) -> Iterator[str]:
     """Sentences about formats, ranks and rows."""
     model = made.model
     every = list(model.spec.states())
@@ -55,7 +55,7 @@ def _ranks(model: Model, every: list[kept.State]) -> Iterator[str]:
         yield "the fullest pipeline stage decides how many blocks all stages have"
 
 
-def _latents(made: Prepared, every: list[kept.State]) -> Iterator[str]:
+def _latents(made: Planned, every: list[kept.State]) -> Iterator[str]:
     model = made.model
     latent = next((s for s in every if isinstance(s, kept.LatentAttention)), None)
     if latent is not None and not model.mla:
@@ -84,7 +84,7 @@ def _latents(made: Prepared, every: list[kept.State]) -> Iterator[str]:
         )
 
 
-def _states(made: Prepared, every: list[kept.State]) -> Iterator[str]:
+def _states(made: Planned, every: list[kept.State]) -> Iterator[str]:
     if not any(isinstance(s, RecurrentState) for s in every):
         return
     choice = made.choice

@@ -20,7 +20,8 @@ from kvplan.engines.vllm.facts.families import Family
 from kvplan.engines.vllm.layers.runs import Run
 from kvplan.engines.vllm.layers.specs import CrossSpec, StateSpec
 from kvplan.engines.vllm.options.settings import Settings
-from kvplan.engines.vllm.pool.groups import Group, merge_equal
+from kvplan.engines.vllm.pool.group import Group
+from kvplan.engines.vllm.pool.groups import merge_equal
 from kvplan.spec.model import ModelSpec
 from kvplan.spec.recurrent import RecurrentState
 from kvplan.spec.states import CrossAttention, LatentAttention

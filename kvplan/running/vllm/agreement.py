@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from kvplan.checks import Check
+from kvplan.engines.base import LoadModel
 from kvplan.engines.request import Request
 from kvplan.engines.vllm.facts.versions import rules_of
 from kvplan.errors import KvplanError
@@ -15,8 +15,6 @@ from kvplan.running.vllm.budget import bare_checks, budget_checks
 from kvplan.running.vllm.judge import Judge, Judged
 from kvplan.running.vllm.setup import Setup, settle
 from kvplan.spec.model import ModelSpec
-
-FindModel = Callable[[str], ModelSpec]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +39,7 @@ def hold_against_vllm(
     seen: Seen,
     request: Request,
     version: str | None,
-    find_model: FindModel,
+    find_model: LoadModel,
 ) -> Findings:
     """The figures of one start against vLLM's rules; without a model, against each other."""
     setup = settle(seen, request, version)
@@ -115,7 +113,7 @@ def _reach(judge: Judge, judged: Judged, sums: list[Check]) -> list[str]:
     return []
 
 
-def _causes(judge: Judge, judged: Judged, model: LoadedModel, find_model: FindModel) -> list[str]:
+def _causes(judge: Judge, judged: Judged, model: LoadedModel, find_model: LoadModel) -> list[str]:
     """Likely causes of a disagreement, the first the most telling."""
     named = judge.setup.log_model
     if named is not None:
@@ -130,7 +128,7 @@ def _causes(judge: Judge, judged: Judged, model: LoadedModel, find_model: FindMo
     return [_leftover(judged)]
 
 
-def _load(name: str, find_model: FindModel) -> ModelSpec | None:
+def _load(name: str, find_model: LoadModel) -> ModelSpec | None:
     try:
         return find_model(name)
     except KvplanError:

@@ -13,9 +13,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from kvplan.checks import Check, agreement, undecided
+from kvplan.engines.base import LoadModel
 from kvplan.engines.vllm.facts.versions import VERSIONS, rules_of
 from kvplan.engines.vllm.options.flags import FLAGS, TABLE
-from kvplan.engines.vllm.planning import FindModel
 from kvplan.errors import UsageError
 from kvplan.running import seen as s
 from kvplan.running.seen import Seen
@@ -68,7 +68,7 @@ class Judged:
 class Judge:
     """Judges setups of one start of one model."""
 
-    def __init__(self, spec: ModelSpec, seen: Seen, setup: Setup, find_model: FindModel) -> None:
+    def __init__(self, spec: ModelSpec, seen: Seen, setup: Setup, find_model: LoadModel) -> None:
         self.spec, self.seen, self.setup = spec, seen, setup
         self._find_model = find_model
 

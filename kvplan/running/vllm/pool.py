@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from kvplan.engines.base import LoadModel
 from kvplan.engines.kit.refusal import Refused
 from kvplan.engines.kit.versions import as_version
 from kvplan.engines.request import Request
 from kvplan.engines.vllm.facts.versions import rules_of
 from kvplan.engines.vllm.options.settings import read_settings
-from kvplan.engines.vllm.planning import FindModel, Prepared, prepare
+from kvplan.engines.vllm.planning import Planned, prepare
 from kvplan.engines.vllm.pool.capacity import capacity_of, longest_request
 from kvplan.spec.model import ModelSpec
 from kvplan.spec.recurrent import RecurrentState
@@ -28,7 +29,7 @@ _MOST_BLOCKS = 1 << 44
 class PoolOf:
     """The pool of one setup."""
 
-    made: Prepared
+    made: Planned
     version: str
 
     @property
@@ -99,7 +100,7 @@ class PoolOf:
 
 
 def build_pool(
-    spec: ModelSpec, version: str, options: Mapping[str, str], find_model: FindModel
+    spec: ModelSpec, version: str, options: Mapping[str, str], load_model: LoadModel
 ) -> PoolOf | str:
     """The pool of a setup, or why there is none.
 
@@ -120,7 +121,7 @@ def build_pool(
     asked.pop("kv_cache_memory_bytes", None)
     settings = read_settings(Request(options=asked), rules)
     try:
-        made = prepare(spec, settings, find_model)
+        made = prepare(spec, settings, load_model)
     except Refused as refused:
         return f"vllm {version} refuses this setup: {refused}"
     pool = PoolOf(made, version)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kvplan.engines.layout import Engine
+from kvplan.engines.base import Engine
 from kvplan.engines.request import Request
 from kvplan.engines.transformers import TransformersEngine
 from kvplan.engines.transformers.versions import settle

@@ -97,7 +97,7 @@ def plan(case: Case, specs: Mapping[str, ModelSpec]) -> CacheLayout:
         return spec if specs[name].vocab_size == spec.vocab_size else specs[name]
 
     available = case.input.get("available_bytes", DEFAULTS["available_bytes"])
-    return VllmEngine(find_model=draft).fit(spec, request_of(case), VERSION, available)
+    return VllmEngine(load_model=draft).fit(spec, request_of(case), VERSION, available)
 
 
 def differences(case: Case, layout: CacheLayout) -> list[str]:

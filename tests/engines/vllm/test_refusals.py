@@ -48,7 +48,7 @@ def test_too_little_memory_names_need_and_longest_length() -> None:
         "--gpu-memory-utilization"
     )
     assert layout.figures["max_model_len_that_fits"] == 1023 * 16
-    assert layout.ranks == ()
+    assert layout.num_blocks is None
 
 
 def test_no_memory_at_all() -> None:

@@ -13,7 +13,7 @@ from kvplan.engines.vllm.layers.parallel import stage_sizes
 from kvplan.engines.vllm.layers.runs import Run
 from kvplan.engines.vllm.layers.specs import CacheSpec, FullSpec, Load, SlidingSpec
 from kvplan.engines.vllm.pool.capacity import Pool, longest_request
-from kvplan.engines.vllm.pool.groups import Group, deal
+from kvplan.engines.vllm.pool.group import Group, deal
 from kvplan.engines.vllm.pool.packed import least_padding
 from kvplan.errors import UsageError
 from tests.engines.vllm.models import DEEPSEEK_V3, GEMMA_3_27B, LLAMA, size

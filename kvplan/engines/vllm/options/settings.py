@@ -101,12 +101,18 @@ class Settings:
             return self.pp + 1
         return 2 if self.pp == 1 else self.pp
 
+    def whole_prompts(self, *, chunked_prefill: bool) -> bool:
+        """Whether a step is made as long as the longest prompt, because none may be cut."""
+        if self.batched_tokens is not None:
+            return False
+        return not (chunked_prefill if self.chunked_prefill is None else self.chunked_prefill)
+
     def batched_tokens_for(self, length: int, *, chunked_prefill: bool) -> tuple[int, str | None]:
         """max_num_batched_tokens, and the rule that settled it when it was not given."""
         if self.batched_tokens is not None:
             return self.batched_tokens, None
         tokens, _ = batch_defaults(self.gpu, self.rules.batch_class)
-        if not (self.chunked_prefill if self.chunked_prefill is not None else chunked_prefill):
+        if self.whole_prompts(chunked_prefill=chunked_prefill):
             tokens = max(tokens, length)
         if self.rules.batch_class == "v0":
             return tokens, "config.py SchedulerConfig"

@@ -22,7 +22,7 @@ from kvplan.engines.vllm.facts.versions import Rules
 from kvplan.engines.vllm.layers.runs import Run
 from kvplan.engines.vllm.layers.specs import Load, StateSpec
 from kvplan.engines.vllm.pool import latent_pool
-from kvplan.engines.vllm.pool.groups import Group
+from kvplan.engines.vllm.pool.group import Group
 from kvplan.engines.vllm.pool.kv_layout import is_block_outermost
 from kvplan.units import format_bytes
 
@@ -140,7 +140,7 @@ class Pool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class PoolPlan:
     """What vLLM makes of the bytes it has.
 
     Attributes:
@@ -169,7 +169,7 @@ def plan_pool(
     override: int | None,
     auto_length: bool,
     most_sequences: int | None = None,
-) -> Plan:
+) -> PoolPlan:
     """Split `available` bytes of each rank into blocks, as vLLM does at start.
 
     Args:
@@ -177,8 +177,8 @@ def plan_pool(
     """
     if not pool.groups:
         if pool.rules.is_v0:
-            return Plan(length=load.length, num_blocks=0, capacity=0, concurrency=0.0)
-        return Plan(length=load.length, num_blocks=1)
+            return PoolPlan(length=load.length, num_blocks=0, capacity=0, concurrency=0.0)
+        return PoolPlan(length=load.length, num_blocks=1)
     per_block = [pool.bytes_per_block(stage) for stage in range(pool.stages)]
     checked = override is not None and pool.rules.override_is_checked
     memory = [override * size if checked and override else available for size in per_block]
@@ -191,7 +191,7 @@ def plan_pool(
             (longest_request(pool, load, stage, have) for stage, have in enumerate(usable)),
         )
         if longest <= 0:
-            return Plan(
+            return PoolPlan(
                 length=load.length,
                 num_blocks=None,
                 longest=0,
@@ -208,12 +208,16 @@ def plan_pool(
         refusal = _checked(pool, load, stage, have)
         if refusal is not None:
             longest_fit = refusal.figures["longest"]
-            return Plan(length=load.length, num_blocks=None, refusal=refusal, longest=longest_fit)
+            return PoolPlan(
+                length=load.length, num_blocks=None, refusal=refusal, longest=longest_fit
+            )
     blocks = min(have // size for have, size in zip(memory, per_block, strict=True))
     if override is not None:
         blocks = override
     capacity, concurrency = capacity_of(pool, load, blocks)
-    plan = Plan(length=load.length, num_blocks=blocks, capacity=capacity, concurrency=concurrency)
+    plan = PoolPlan(
+        length=load.length, num_blocks=blocks, capacity=capacity, concurrency=concurrency
+    )
     if most_sequences is None or not pool.has_states or most_sequences <= blocks:
         return plan
     return replace(plan, refusal=_too_many_sequences(most_sequences, blocks), most_seqs=blocks)

@@ -13,7 +13,6 @@ Source: vllm 0.33.0, v1/core/kv_cache_planning.py get_kv_cache_groups.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from kvplan.arithmetic import ceil_div
 from kvplan.engines.kit.refusal import Refused
@@ -23,59 +22,12 @@ from kvplan.engines.vllm.layers.specs import (
     CacheSpec,
     ChunkedSpec,
     LatentSpec,
-    Load,
     SlidingLatentSpec,
     SlidingSpec,
 )
+from kvplan.engines.vllm.pool.group import Group, deal
+from kvplan.engines.vllm.pool.packed import packed_groups
 from kvplan.engines.vllm.pool.pages import CannotUnify, unify
-
-
-@dataclass(frozen=True, slots=True)
-class Group:
-    """Layers that share a block table.
-
-    Attributes:
-        members: (spec, layers per stage), equal specs once.
-        mixed: pages differ inside the group.
-    """
-
-    members: tuple[Run, ...]
-    mixed: bool = False
-
-    @property
-    def layers(self) -> int:
-        """Layers over all stages."""
-        return sum(run.count for run in self.members)
-
-    @property
-    def by_tokens(self) -> bool:
-        """Whether its blocks are kept for every token."""
-        return self.members[0].spec.keeps_every_token
-
-    def tokens_per_block(self, length: int) -> int:
-        """Tokens of one block, where the longest request has `length`."""
-        return self.members[0].spec.tokens_per_block(length)
-
-    def blocks(self, load: Load) -> int:
-        """Blocks one request needs."""
-        return max(run.spec.blocks(load) for run in self.members)
-
-    def blocks_on(self, stage: int, load: Load) -> int:
-        """Blocks one request needs as a rank of this stage sees it.
-
-        A rank that holds only some of a mixed group's layers counts those; one that holds none
-        counts the whole group, because the block table is the same on all ranks.
-        """
-        here = [run for run in self.members if run.counts[stage]] or self.members
-        return max(run.spec.blocks(load) for run in here)
-
-    def pages(self, stage: int) -> int:
-        """Bytes of one block over this stage's layers, without stride alignment."""
-        return sum(run.spec.page * run.counts[stage] for run in self.members)
-
-    def strides(self, stage: int) -> int:
-        """Bytes of one block over this stage's layers, where layers are outermost."""
-        return sum(run.spec.stride * run.counts[stage] for run in self.members)
 
 
 def form_groups(
@@ -90,8 +42,6 @@ def form_groups(
     Raises:
         Refused: vLLM finds no grouping.
     """
-    from kvplan.engines.vllm.pool.packed import packed_groups
-
     if not hybrid:
         runs = _like_full(runs)
     if not runs:
@@ -273,27 +223,3 @@ def groups_by_stage(runs: list[Run], stages: int, rules: Rules, *, hybrid: bool)
         Group(tuple(merge_equal(run for group in alike for run in group.members)), first[at].mixed)
         for at, alike in enumerate(zip(*each, strict=True))
     ]
-
-
-def deal(bucket: Sequence[Run], number: int) -> list[list[Run]]:
-    """A bucket's layers dealt out like cards: layer i goes to part i mod `number`."""
-    parts: list[list[Run]] = [[] for _ in range(number)]
-    position = 0
-    for run in bucket:
-        ends = [position]
-        for count in run.counts:
-            ends.append(ends[-1] + count)
-        for index, part in enumerate(parts):
-            counts = tuple(
-                _upto(ends[stage + 1], index, number) - _upto(ends[stage], index, number)
-                for stage in range(len(run.counts))
-            )
-            if any(counts):
-                part.append(Run(run.spec, counts))
-        position = ends[-1]
-    return parts
-
-
-def _upto(end: int, index: int, number: int) -> int:
-    """How many of 0 .. end - 1 are `index` modulo `number`."""
-    return (end - index + number - 1) // number if end > index else 0

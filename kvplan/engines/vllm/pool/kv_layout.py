@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from kvplan.engines.kit.refusal import Refused
 from kvplan.engines.vllm.layers.runs import Run
 from kvplan.engines.vllm.layers.slots import Slot
-from kvplan.engines.vllm.pool.groups import Group
+from kvplan.engines.vllm.pool.group import Group
 
 # In vLLM's own order, which breaks ties.
 LAYOUTS = ("LBHNC", "LBNHC", "LHBNC", "BLHNC", "BLNHC", "BHLNC")

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 from kvplan.arithmetic import ceil_div
 from kvplan.engines.vllm.layers.specs import Load, SlidingLatentSpec
-from kvplan.engines.vllm.pool.groups import Group
+from kvplan.engines.vllm.pool.group import Group
 
 TUPLES, SLOTS, WIDEST, PACKED = "tuples", "slots", "widest", "packed"
 

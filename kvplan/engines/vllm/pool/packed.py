@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from kvplan.arithmetic import ceil_div
 from kvplan.engines.vllm.layers.runs import Run
 from kvplan.engines.vllm.layers.specs import StateSpec
-from kvplan.engines.vllm.pool.groups import Group, deal
+from kvplan.engines.vllm.pool.group import Group, deal
 
 
 @dataclass(frozen=True, slots=True)
