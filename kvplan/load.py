@@ -1,4 +1,4 @@
-"""From what a user calls a model to its spec.
+"""Resolve a model name, id or path to its spec.
 
     llama3-8b, meta-llama/Meta-Llama-3-8B    the catalogue and the user's own spec folders, else the
                                              local Hugging Face cache, else, when allowed, the Hub
@@ -134,7 +134,7 @@ def import_model(path: str, *, allow_network: bool = False) -> tuple[Imported, s
 
         near = [f"it holds {', '.join(near_cached(path))}"] if near_cached(path) else []
         raise InputError(
-            "is no file, and the local Hugging Face cache holds no such model",
+            "no such file, and the local Hugging Face cache holds no such model",
             where=path,
             hint="; ".join(
                 (*near, NETWORK_HINT, "`kvplan models NAME` prints a spec of the catalogue")
