@@ -19,6 +19,7 @@ _MODULES = {
     "fit": "fit",
     "explain": "explain",
     "verify": "verify",
+    "replay": "replay",
     "models": "models",
     "gpus": "gpus",
     "import": "import_",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from bisect import bisect_left
+from collections.abc import Callable
 from itertools import accumulate
 
 from kvplan.replay.request import NEVER, Request
@@ -89,9 +90,13 @@ class Meters:
 
     Args:
         digest: hash every step and every finish, so that two runs can be told to be equal.
+        ended: told of every request that has its last token, and of the step.
     """
 
-    def __init__(self, *, digest: bool = True) -> None:
+    def __init__(
+        self, *, digest: bool = True, ended: Callable[[Request, int], None] | None = None
+    ) -> None:
+        self._told = ended
         self.requests = 0
         self.steps = 0
         self.scheduled_tokens = 0
@@ -174,6 +179,8 @@ class Meters:
         self.first_token_steps.add(request.first_token - request.arrive)
         if self.digest:
             self._order(request.index, clock)
+        if self._told is not None:
+            self._told(request, clock)
 
     def _order(self, index: int, clock: int) -> None:
         finished = self._finished

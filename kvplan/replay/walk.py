@@ -48,14 +48,14 @@ class Walk:
         self._waiting: deque[Request] = deque()
         self._clock = 0
 
-    def run(self) -> bool:
-        """Run to the end of the trace; False when a request can never be admitted."""
+    def run(self) -> Request | None:
+        """Run to the end of the trace, or to a request that can never be admitted."""
         arrivals, meters, cache = self._arrivals, self._meters, self._cache
         before: _Batch | None = None  # asynchronous: scheduled, its outcome not known
         while True:
             if not self._running and not self._waiting and arrivals.next_step > self._clock:
                 if arrivals.next_step == ENDLESS:
-                    return True
+                    return None
                 self._clock = arrivals.next_step
             while arrivals.next_step <= self._clock:
                 self._waiting.append(arrivals.take())
@@ -66,7 +66,7 @@ class Walk:
                 meters.step(clock, len(self._running), len(self._waiting), used, tokens)
                 self._clock += 1
             elif before is None:
-                return False
+                return self._waiting[0]
             batch = self._compute(clock, chunks) if chunks else None
             if self._facts.async_scheduling:
                 batch, before = before, batch

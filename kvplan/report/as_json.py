@@ -52,6 +52,11 @@ def fit(result: Any, *, to_file: bool) -> str:
     return dump({"schema": "kvplan.fit/1", **fit_facts(result)})
 
 
+def replay(result: Any, *, to_file: bool) -> str:
+    """`kvplan.replay/1`."""
+    return dump({"schema": "kvplan.replay/1", **result.facts()})
+
+
 def verify(result: Any, *, to_file: bool) -> str:
     """`kvplan.verify/1`."""
     from kvplan.report.verification import verification_facts

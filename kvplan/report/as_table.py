@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from kvplan.plan.explain import Explanation
     from kvplan.plan.fit import Fit
     from kvplan.plan.size import SizeResult
+    from kvplan.replay.report import Report
     from kvplan.spec.model import ModelSpec
 
 
@@ -45,6 +46,15 @@ def size(
         if per_layer:
             _layers(console, result)
     warnings(console, (warning for result in results for warning in result.warnings))
+    return text_of(console)
+
+
+def replay(found: Report, *, to_file: bool) -> str:
+    """`kvplan replay`: what ran, how full the pool was, and the time line."""
+    from kvplan.report.replay_page import page
+
+    console = open_console(to_file=to_file)
+    page(console, found)
     return text_of(console)
 
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from kvplan.plan.explain import Explanation
     from kvplan.plan.fit import Fit
     from kvplan.plan.size import SizeResult
+    from kvplan.replay.report import Report
     from kvplan.spec.model import ModelSpec
 
 Row = dict[str, Any]
@@ -146,11 +147,18 @@ def _plain(value: Any) -> Any:
     return " ".join(map(str, value)) if isinstance(value, list) else value
 
 
+def _replay(found: Report) -> list[Row]:
+    """The time line: a row per point."""
+    names = ("clock", "running", "waiting", "used_blocks", "scheduled_tokens")
+    return [dict(zip(names, point, strict=True)) for point in found.meters.line.points]
+
+
 _ROWS: dict[str, Callable[..., list[Row]]] = {
     "size": _size,
     "explain": _explain,
     "fit": _fit,
     "verify": _verify,
+    "replay": _replay,
     "models": _models,
     "model": _model,
     "gpus": _gpus,
