@@ -97,7 +97,7 @@ def answer(question: Question, told: Told | None = None) -> Report:
         partial=outcome.partial,
         left_out=left_out,
         part=question.shard,
-        smallest_pool=_smallest(question, outcome),
+        smallest_pool=outcome.smallest_pool,
         scan=tuple(_scan(question)) if question.scan else (),
         what_if=tuple(_what_if(question)) if question.what_if else (),
         estimate=mean_blocks(facts, source.rows(), load) if question.estimate else None,
@@ -124,11 +124,6 @@ def part_of(source: Source, part: int, parts: int) -> Source:
         yield from islice(source.rows(), count * (part - 1) // parts, count * part // parts)
 
     return replace(source, rows=rows)
-
-
-def _smallest(question: Question, outcome: Outcome) -> int | None:
-    """The smallest pool that changes nothing, from the run itself where it was ample."""
-    return outcome.smallest_pool
 
 
 def _row(facts: Facts, outcome: Outcome) -> dict[str, Any]:

@@ -108,7 +108,7 @@ class Report:
         }
 
     @staticmethod
-    def read(data: Any, where: str) -> Report:
+    def read(data: object, where: str) -> Report:
         """A shard's report as it was written.
 
         Raises:

@@ -252,7 +252,7 @@ class Trace:
         return Columns(time, unit, prompt, output, found("hash_ids", _TEXTS))
 
 
-def _tokens(value: Any) -> int:
+def _tokens(value: object) -> int:
     """A count of tokens; none at all counts as one, since a request has at least that."""
     if isinstance(value, str):
         count = int(value)
@@ -265,7 +265,7 @@ def _tokens(value: Any) -> int:
     return count or 1
 
 
-def _ids(value: Any) -> list[int] | None:
+def _ids(value: object) -> list[int] | None:
     """Ids of a text: a list, or `0-13,20`."""
     if isinstance(value, list):
         if not all(type(item) is int for item in value):
@@ -288,12 +288,14 @@ def _ids(value: Any) -> list[int] | None:
     return found or None
 
 
-def _time_reader(unit: float) -> Callable[[Any], float]:
+def _time_reader(unit: float) -> Callable[[object], float]:
     """How a time is read, in milliseconds."""
     if not unit:
         return _Dates().read
 
-    def read(value: Any) -> float:
+    def read(value: object) -> float:
+        if not isinstance(value, (str, int, float)):
+            raise ValueError(f"{value!r} is not a time")
         number = int(value) if isinstance(value, str) and value.isdigit() else float(value)
         if not -1e18 < number < 1e18:
             raise ValueError(f"{value!r} is not a time")
@@ -310,7 +312,7 @@ class _Dates:
         self._seconds = 0
         self._day: datetime | None = None
 
-    def read(self, value: Any) -> float:
+    def read(self, value: object) -> float:
         """Milliseconds since the midnight before the first one."""
         text = str(value)
         if text[:16] != self._minute:
