@@ -42,10 +42,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         return code
     except BrokenPipeError:
         # The reader went away (`| head`): not an error. Keep the interpreter's own flush quiet.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if sys.stdout is not None:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except KeyboardInterrupt:
         return 130
+    except Exception as error:  # nothing foresaw it: exit code 1 would be a negative answer
+        from kvplan.cli.last_resort import unforeseen
+
+        return unforeseen(error)
 
 
 def _dispatch(args: list[str]) -> int:

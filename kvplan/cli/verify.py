@@ -50,6 +50,11 @@ def run(values: Values) -> int:
     except Stopped:
         complain(f"kvplan verify: rank {world.rank}: ended, because another rank is gone")
         code = 1
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        # the launcher would show a traceback per rank
+        from kvplan.cli.last_resort import unforeseen
+
+        code = unforeseen(error)
     except KvplanError as error:
         # each rank may have a reason of its own
         complain(f"kvplan verify: rank {world.rank}: {error}")

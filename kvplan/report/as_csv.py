@@ -15,7 +15,9 @@ from typing import Any
 from kvplan.printable import visible
 from kvplan.report.rows import Row
 
-_FORMULA = ("=", "+", "-", "@", "\t", "\n")
+# The wide forms of East Asian keyboards count as well, and so does what blanks stand before.
+_FORMULA = frozenset("=+-@\uff1d\uff0b\uff0d\uff20")
+_BLANK = ("\t", "\n", "\r")
 
 
 def dump(rows: Sequence[Row]) -> str:
@@ -32,4 +34,5 @@ def _cell(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     text = visible(value)
-    return f"'{text}" if text.startswith(_FORMULA) else text
+    begins = text.lstrip()[:1] or text[:1]
+    return f"'{text}" if (begins in _FORMULA and begins) or text.startswith(_BLANK) else text

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape, quoteattr
 
+from kvplan.printable import visible
 from kvplan.report.verification import model_name
 
 if TYPE_CHECKING:
@@ -62,5 +63,6 @@ def _text(text: str) -> str:
 
 
 def _clean(text: str) -> str:
-    """XML 1.0 has no control characters but tab and the line ends."""
-    return "".join(c if c in "\t\n\r" or c >= " " else "?" for c in text)
+    """XML 1.0 has no control characters but tab and the line ends, and no half characters."""
+    text = "".join("?" if c in "\ufffe\uffff" or "\ud800" <= c <= "\udfff" else c for c in text)
+    return visible(text)

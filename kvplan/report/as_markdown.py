@@ -31,6 +31,11 @@ _HEADINGS = {
     "why": "what it is",
 }
 
+# What a reader of Markdown would obey: cells, HTML, links and images, code, emphasis.
+_OBEYED = str.maketrans(
+    {"&": "&amp;", "<": "&lt;", ">": "&gt;", **{char: f"\\{char}" for char in "\\|[]`*"}}
+)
+
 
 def dump(rows: Sequence[Row]) -> str:
     """The text of a Markdown table; numbers are right-aligned."""
@@ -60,4 +65,4 @@ def _line(cells: Sequence[str]) -> str:
 def _cell(value: Any) -> str:
     if isinstance(value, int):
         return f"{value:,}"
-    return visible(str(value)).replace("|", "\\|").replace("\n", " ")
+    return visible(str(value)).translate(_OBEYED).replace("\n", " ")

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import select
+import signal
+import stat
 import sys
-from collections.abc import Callable
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from kvplan.errors import UsageError
 
 FORMATS = ("table", "json", "csv", "markdown")
+_PIECE = 4096  # what a pipe that is ready takes in one go (PIPE_BUF)
+_READER_SECONDS = 60.0  # for a reader that is asked to take more
 _MORE = {"verify": ("junit",)}  # formats that one command alone has
 _SHORT = {"md": "markdown"}
 _SUFFIXES = {
@@ -96,37 +105,113 @@ def deliver(text: str, path: str | None) -> int:
 
 
 def _print(text: str) -> None:
-    """Print at once, so that a full disk is an error of this command."""
+    """Print at once and whole, so that a full disk is an error of this command."""
     if sys.stdout is None:
         raise UsageError("standard output is closed", hint="--output FILE writes a file")
     try:
-        sys.stdout.write(text)
         sys.stdout.flush()
+        number = _descriptor()
+        if number is None:
+            sys.stdout.write(text)
+            sys.stdout.flush()
+        else:
+            _write_all(number, text.encode(sys.stdout.encoding or "utf-8", "replace"))
     except BrokenPipeError:
         raise
     except OSError as error:
         # What could not be written must not be tried again when the interpreter ends.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        number = _descriptor()
+        if number is not None:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), number)
         raise UsageError(f"standard output cannot be written: {error.strerror}") from None
 
 
-def _write_file(path: str, text: str) -> None:
-    """Write through a temporary file beside the target, so that nothing is ever half-written.
+def _descriptor() -> int | None:
+    """The file behind standard output; None where something stands in for it, and on Windows."""
+    if os.name == "nt":  # line ends and consoles are the stream's business there
+        return None
+    try:
+        return sys.stdout.fileno()
+    except (OSError, ValueError):  # io.UnsupportedOperation is both
+        return None
 
-    What a link points at is replaced, not the link; a device or a pipe is written directly.
+
+def _write_all(number: int, data: bytes) -> None:
+    """Write every byte: a stream without a buffer forgets what did not fit."""
+    rest = memoryview(data)
+    while rest:
+        # A pipe may be set not to wait for its reader; then this does.
+        _, ready, _ = select.select([], [number], [], _READER_SECONDS)
+        if not ready:
+            raise OSError(errno.ETIMEDOUT, "its reader takes nothing")
+        rest = rest[os.write(number, rest[:_PIECE]) :]
+
+
+def _write_file(path: str, text: str) -> None:
+    """Write whole or not at all, as editors do: mode and links of what was there are kept.
+
+    The text goes through a temporary file beside the target, which takes its place in one step;
+    signals wait for that. A device or a pipe, a file with several names, and a file in a folder
+    that takes no other, are written in place.
     """
+    data = text.encode("utf-8", "replace")
     try:
         target = os.path.realpath(path)
-    except OSError as error:  # a working folder that is gone
-        raise UsageError(f"--output {path}: cannot be written: {error.strerror}") from None
-    direct = os.path.exists(target) and not os.path.isfile(target)
-    written = target if direct else f"{target}.{os.getpid()}.tmp"
-    try:
-        with open(written, "w", encoding="utf-8", errors="replace") as file:
-            file.write(text)
-        if not direct:
-            os.replace(written, target)
+        old = os.stat(target) if os.path.exists(target) else None
+        if old is not None and stat.S_ISREG(old.st_mode):
+            if not old.st_mode & 0o222:
+                raise PermissionError(errno.EACCES, "the file is read-only")
+            if old.st_nlink > 1 or not os.access(os.path.dirname(target), os.W_OK):
+                _write_in_place(target, data)
+                return
+        elif old is not None:
+            _write_in_place(target, data)
+            return
+        with _signals_wait():
+            _replace(target, data, old)
     except OSError as error:
-        if not direct and os.path.exists(written):
-            os.unlink(written)
         raise UsageError(f"--output {path}: cannot be written: {error.strerror}") from None
+
+
+def _write_in_place(target: str, data: bytes) -> None:
+    with open(target, "wb") as file:
+        file.write(data)
+
+
+def _replace(target: str, data: bytes, old: os.stat_result | None) -> None:
+    """Write a new file and put it in the target's place."""
+    number, written = tempfile.mkstemp(prefix=".kvplan-", dir=os.path.dirname(target))
+    try:
+        with open(number, "wb") as file:
+            os.chmod(written, stat.S_IMODE(old.st_mode) if old is not None else _new_mode())
+            file.write(data)
+        os.replace(written, target)
+    except BaseException:
+        os.unlink(written)
+        raise
+
+
+def _new_mode() -> int:
+    """The mode that a new file of this process gets."""
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return 0o666 & ~mask
+
+
+@contextmanager
+def _signals_wait() -> Iterator[None]:
+    """Let interrupts and requests to end wait until a file is whole; they come afterwards."""
+    if threading.current_thread() is not threading.main_thread():  # only that one is interrupted
+        yield
+        return
+    came: list[int] = []
+    names = ("SIGINT", "SIGTERM", "SIGHUP")
+    numbers = [getattr(signal, name) for name in names if hasattr(signal, name)]
+    before = {number: signal.signal(number, lambda n, _: came.append(n)) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+        for number in came:
+            signal.raise_signal(number)

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kvplan.errors import InputError
+
+_LONGEST = 30  # digits of the longest figure that can be meant
+
 
 @dataclass(frozen=True, slots=True)
 class Printed:
@@ -44,6 +48,10 @@ def read_printed(text: str, line: int, *, decimals: int | None = None) -> Printe
             number without a point was then rounded to a whole one by whoever passed it on.
     """
     plain = text.replace(",", "")
+    if len(plain) > _LONGEST:
+        raise InputError(
+            f"{plain[:12]}... has {len(plain)} digits: no figure of a cache", where=f"line {line:,}"
+        )
     thousands = plain[-1:] in ("k", "K")
     plain = plain[:-1] if thousands else plain
     shown = len(plain.partition(".")[2])

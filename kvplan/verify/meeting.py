@@ -1,8 +1,8 @@
 """Where ranks meet: small messages through torch.distributed's store, and who has gone silent.
 
 Nothing here blocks for long. A rank that is killed cannot say so; others see that its heartbeat has
-stopped. What may block inside torch (joining, a collective) runs in a thread of its own, so that
-this process still answers signals and still notices silence.
+stopped. What may block inside torch (joining, a collective, the store whose host is stopped) runs
+in a thread of its own, so that this process still answers signals and still notices silence.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _BEAT_SECONDS = 1.0
 _LOOK_SECONDS = 0.05
 
 
-_NO_STORE = "the process that hosts the meeting place of the ranks is gone"
+_NO_STORE = "the process that hosts the meeting place of the ranks is gone or stopped"
 
 
 class RankLost(Exception):
@@ -62,21 +62,19 @@ class Meeting:
 
     def say(self, topic: str, text: str = "") -> None:
         """Tell all ranks something, once per topic."""
-        try:
-            self.store.set(self._key(topic, self.world.rank), text)
-        except RuntimeError:
-            raise RankLost(_NO_STORE) from None
+        self._ask(lambda: self.store.set(self._key(topic, self.world.rank), text))
 
     def heard(self, topic: str, rank: int) -> str | None:
         """What a rank said, None while it has not."""
         key = self._key(topic, rank)
-        try:
-            if not self.store.check([key]):
-                return None
-            found: bytes = self.store.get(key)
-        except RuntimeError:
-            raise RankLost(_NO_STORE) from None
-        return found.decode()
+        found: bytes | None = self._ask(
+            lambda: self.store.get(key) if self.store.check([key]) else None
+        )
+        return None if found is None else found.decode()
+
+    def _ask(self, work: Callable[[], Any]) -> Any:
+        """Ask the store. Its host may be stopped, and an answer then never comes."""
+        return in_thread(work, SILENCE_SECONDS, _NO_STORE)
 
     def hear_all(self, topic: str, seconds: float | None = None) -> list[str]:
         """What every rank said, in their order; waits for it while all are alive.

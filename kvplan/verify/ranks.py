@@ -70,13 +70,12 @@ def together(
 
     Raises:
         Refused: a rank said no before anything was allocated.
+        NeverMet: the ranks did not come together.
     """
     own: list[RankReport] = []
     meeting: Meeting | None = None
     try:
-        meeting = Meeting(torch.distributed, world)
-        meeting.say("here")
-        meeting.hear_all("here")
+        meeting = _met(torch.distributed, world)
         _all_ready(meeting, look)
         own.append(_measured(world, measure))
         meeting.say("done")
@@ -104,6 +103,29 @@ def together(
         why=f"every rank reported, gathered through {way}",
         unit="ranks",
     )
+
+
+class NeverMet(KvplanError):
+    """The ranks did not come together, so nothing was measured."""
+
+
+def _met(distributed: Any, world: World) -> Meeting:
+    """The meeting of all ranks.
+
+    Raises:
+        NeverMet: the place cannot be reached, is taken, or a rank never came.
+    """
+    meeting: Meeting | None = None
+    try:
+        meeting = Meeting(distributed, world)
+        meeting.say("here")
+        meeting.hear_all("here")
+    except RankLost as lost:
+        if meeting is not None:
+            meeting.end()
+        hint = "MASTER_ADDR and MASTER_PORT must be one free place for all ranks, all started"
+        raise NeverMet(lost.why, hint=hint) from None
+    return meeting
 
 
 def _all_ready(meeting: Meeting, look: Callable[[], None]) -> None:
@@ -208,11 +230,14 @@ def _without_last_words(meeting: Meeting) -> Sequence[int]:
     """Ranks that, unlike those that were asked to end, say nothing any more."""
     others = set(range(meeting.world.size)) - {meeting.world.rank}
     with suppress(RankLost):
+        beats = {rank: meeting.heard("beat", rank) for rank in others}
         meeting.say("stopped")
         deadline = time.monotonic() + _LAST_WORDS_SECONDS
         while others and time.monotonic() < deadline:
             others -= {rank for rank in others if meeting.heard("stopped", rank) is not None}
             time.sleep(0.05)
+        # A busy one may not have come to its last words; its heart still beats.
+        others -= {rank for rank in others if meeting.heard("beat", rank) != beats[rank]}
     return sorted(others)
 
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from kvplan.errors import MissingDependencyError
+from kvplan.errors import MissingDependencyError, UsageError
+from kvplan.units import GIB, format_bytes
+
+_ADDRESSES = 2 * GIB  # the libraries of a CPU build take half of it, and each thread some more
 
 
 def need_torch() -> Any:
@@ -13,7 +16,9 @@ def need_torch() -> Any:
 
     Raises:
         MissingDependencyError: it is not installed, or it does not load.
+        UsageError: this process may not take the addresses that torch needs to load.
     """
+    _require_addresses()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # that numpy is not there, and more of that kind
@@ -28,6 +33,21 @@ def need_torch() -> Any:
     except (ImportError, OSError) as error:
         raise _broken(error) from None
     return torch
+
+
+def _require_addresses() -> None:
+    """Refuse a limit (`ulimit -v`) under which torch's libraries would end the process."""
+    try:
+        import resource
+    except ImportError:  # Windows has no such limit
+        return
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if limit != resource.RLIM_INFINITY and limit < _ADDRESSES:
+        raise UsageError(
+            f"this process is limited to {format_bytes(limit)} of addresses; torch needs"
+            f" {format_bytes(_ADDRESSES)} to load",
+            hint="ulimit -v unlimited",
+        )
 
 
 def _broken(error: Exception) -> MissingDependencyError:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from kvplan.errors import UsageError
 
+_MOST_DIGITS = 9
 _NEEDED = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
 
@@ -38,6 +39,8 @@ def world_of(environment: Mapping[str, str]) -> World | None:
     """
     if any(name not in environment for name in _NEEDED):
         return None
+    if not 0 < _number(environment, "MASTER_PORT") < 65536:
+        raise UsageError(f"environment variable MASTER_PORT is {environment['MASTER_PORT']!r}")
     rank, size = _number(environment, "RANK"), _number(environment, "WORLD_SIZE")
     if size == 1:
         return None
@@ -56,6 +59,6 @@ def world_of(environment: Mapping[str, str]) -> World | None:
 
 def _number(environment: Mapping[str, str], name: str) -> int:
     text = environment[name]
-    if not (text.isascii() and text.isdigit()):
-        raise UsageError(f"environment variable {name} is {text!r}, not a number")
+    if not (text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS):
+        raise UsageError(f"environment variable {name} is {text[:40]!r}, not a number of ranks")
     return int(text)

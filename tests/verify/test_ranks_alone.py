@@ -11,7 +11,7 @@ from kvplan.checks import RankReport
 from kvplan.errors import UsageError
 from kvplan.verify import ranks
 from kvplan.verify.meeting import RankLost
-from kvplan.verify.ranks import Refused, Stopped, together
+from kvplan.verify.ranks import NeverMet, Refused, Stopped, together
 from kvplan.verify.world import World
 
 WORLD = World(0, 2, 0, 2)
@@ -108,7 +108,16 @@ def test_a_failure_is_a_report() -> None:
     assert reports[0].checks[0].why == "rank 0 failed: broken"
 
 
-@pytest.mark.parametrize(("topic", "own"), [("here", 0), ("ready", 0), ("done", 1)])
+def test_ranks_that_never_meet() -> None:
+    """Nothing was measured, so this is no disagreement but an error."""
+    Meeting.lost_at = "here"
+
+    with pytest.raises(NeverMet, match="rank 1 has gone silent"):
+        together(SimpleNamespace(distributed=None), WORLD, CPU, lambda: None, report)
+    assert Meeting.last.ended
+
+
+@pytest.mark.parametrize(("topic", "own"), [("ready", 0), ("done", 1)])
 def test_a_silent_rank(topic: str, own: int) -> None:
     """Whenever it falls silent, this rank ends with what it has."""
     Meeting.lost_at = topic
