@@ -23,6 +23,7 @@ from kvplan.notice import Notice
 
 if TYPE_CHECKING:
     from kvplan.importers.imported import Imported
+    from kvplan.spec.catalogue import Catalogue
     from kvplan.spec.model import ModelSpec
 
 _YAML_ENDINGS = (".yaml", ".yml")
@@ -43,6 +44,7 @@ class LoadedModel(NamedTuple):
             share a spec and differ in their weights. None for any other way to name it.
         asked: the name it was asked for by, where that is another than the spec's own: an alias, or
             an id of a model that shares its cache.
+        upload: the id of the checkpoint whose weights are meant, where that is a copy of `hf_id`.
     """
 
     spec: ModelSpec
@@ -50,6 +52,7 @@ class LoadedModel(NamedTuple):
     warnings: tuple[Notice, ...] = ()
     hf_id: str | None = None
     asked: str | None = None
+    upload: str | None = None
 
     @property
     def title(self) -> str:
@@ -85,6 +88,7 @@ def load_model(
         if error.ambiguous:
             raise
         found = _elsewhere(model, allow_network=allow_network)
+        found = found or _taken_for(catalogue, model)
         if found is not None:
             return found
         loosely = catalogue.find_loosely(model)
@@ -162,8 +166,41 @@ def _looks_like_path(model: str) -> bool:
 def _elsewhere(model: str, *, allow_network: bool) -> LoadedModel | None:
     if os.path.exists(model):
         return _from_path(model)
+    pulled = _pulled(model)
+    if pulled is not None:
+        return pulled
     found = _from_cache(model, allow_network=allow_network)
     return None if found is None else _loaded(*found)._replace(hf_id=model)
+
+
+def _pulled(model: str) -> LoadedModel | None:
+    """A tag that Ollama has pulled: its file says more than any table of tags."""
+    from kvplan.importers.ollama import find_pulled
+
+    path = find_pulled(model)
+    if path is None:
+        return None
+    found, _ = _import_path(path, name=model.strip().lower())
+    text = f"{model} is the file that Ollama has pulled"
+    return LoadedModel(found.spec, path, (*found.warnings, Notice("ollama-store", text)))
+
+
+def _taken_for(catalogue: Catalogue, model: str) -> LoadedModel | None:
+    """The model that a copy's id, a server's tag or a cloud's id stands for."""
+    from kvplan.spec.resolve import resolve
+
+    found = resolve(catalogue, model)
+    if found is None:
+        return None
+    upload = model.strip() if found.is_copy and model.count("/") == 1 else None
+    return LoadedModel(
+        found.spec(),
+        found.entry.file,
+        (*catalogue.notices(), found.notice),
+        hf_id=found.id if "/" in found.id else None,
+        asked=model.strip(),
+        upload=upload,
+    )
 
 
 def _asked_id(spec: ModelSpec, model: str) -> str | None:
@@ -203,9 +240,12 @@ def _from_cache(model: str, *, allow_network: bool) -> tuple[Imported, str] | No
 def _with_more_hints(error: UnknownModelError, model: str) -> UnknownModelError:
     """The same error; it also tells of a cached id spelt otherwise, and how to ask the Hub."""
     from kvplan.importers.hub import is_repo_id, near_cached
+    from kvplan.spec.copies import bare_base
 
     near = near_cached(model)
-    hints = [f"the local Hugging Face cache holds {', '.join(near)}"] if near else []
+    base = bare_base(model)
+    hints = [f"by its name a copy of {base}, whose facts are not known here"] if base else []
+    hints += [f"the local Hugging Face cache holds {', '.join(near)}"] if near else []
     hints += [error.hint] if error.hint else []
     hints += [NETWORK_HINT] if is_repo_id(model) else []
     return UnknownModelError(

@@ -31,6 +31,7 @@ def _own_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.T
     for name in _SETTINGS:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HF_HOME", os.path.join(tmp_path_factory.getbasetemp(), "no-such-home"))
+    monkeypatch.setenv("OLLAMA_MODELS", os.path.join(tmp_path_factory.getbasetemp(), "none"))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -9,6 +9,7 @@ from kvplan.spec.catalogue import Catalogue, Entry
 from kvplan.spec.labels import attention_label
 from kvplan.spec.model import ModelSpec
 from kvplan.spec.names import holds
+from kvplan.spec.resolve import search_names
 
 
 def list_models(
@@ -24,14 +25,15 @@ def list_models(
     Args:
         family: how the family's name begins, in any case: `llama`, `llama-3`.
         attention: a part of the attention label: `mla`, `sliding`, `hybrid-mamba`.
-        search: text in the name, an alias or a Hugging Face id, in any case; blanks, `_` and `:`
-            are dashes.
+        search: text in the name, an alias, a Hugging Face id or a server's tag, in any case;
+            blanks, `_` and `:` are dashes.
         specs: folders of the user's own specs; None reads KVPLAN_SPECS.
         left_out: told of each file that is no spec; None raises instead.
 
     Raises:
         SpecError: a file that is no spec.
     """
+    meant = search_names(search) if search else frozenset[str]()
     found: dict[str, ModelSpec] = {}
     seen: set[str] = set()
     catalogue = Catalogue(specs)
@@ -41,7 +43,9 @@ def list_models(
         seen.add(entry.name)
         if family is not None and not entry.text("family").lower().startswith(family.lower()):
             continue
-        if search is not None and not holds(entry.names(), search):
+        if search is not None and not (
+            holds(entry.names(), search) or meant.intersection(map(str.lower, entry.names()))
+        ):
             continue
         spec = _spec(entry, left_out)
         if spec is None:

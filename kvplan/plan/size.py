@@ -112,7 +112,10 @@ def size(
         from kvplan.importers.weights import weights_of
 
         found_weights = weights_of(
-            model.spec, model.origin, hf_id=model.hf_id, allow_network=allow_network
+            model.spec,
+            model.origin,
+            hf_id=model.upload or model.hf_id,
+            allow_network=allow_network,
         )
         if found_weights is None:
             warnings.append(_weights_unknown(model.spec))
