@@ -18,10 +18,11 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 # Mostly a small draft model for the one it is named after (77 of 89 ids that hold such a word).
-DRAFT_WORDS = frozenset(
-    "dflash dflash2 dspark eagle eagle2 eagle3 dflare domino draft drafter assistant speculator "
-    "speculators medusa hydra".split()
-)
+_DRAFT = """
+    dflash dflash2 dspark eagle eagle2 eagle3 dflare domino draft drafter assistant speculator
+    speculators medusa hydra
+"""
+DRAFT_WORDS = frozenset(_DRAFT.split())
 
 # What a file of a GGUF repository is called by.
 QUANTS = r"(?:i?q\d(?:_[0-9a-z]+)*|tq\d_\d|f16|fp16|bf16|f32|mxfp4|ud-[iq0-9a-z_]+)"
@@ -95,17 +96,15 @@ def copy_of(name: str, known: Callable[[str], bool]) -> Copy | None:
 
 def bare_base(name: str) -> str | None:
     """What a name is a copy of by its suffixes, as it is written; None for a name without any."""
-    rest = name
-    for rest, _, _, ends in _stripped(name):
-        if not ends:
-            break
+    steps = list(_stripped(name))
+    rest = next((step[0] for step in steps if not step[3]), name)
     found = rest.rpartition("/")[2]
     written = name.strip().rpartition("/")[2]
     return written[: len(found)] if 0 < len(found) < len(written) else None
 
 
 def _stripped(name: str) -> Iterator[tuple[str, str | None, frozenset[str], bool]]:
-    """A name less and less of its suffixes, what they say, and whether a quantisation still ends it."""
+    """A name with ever fewer suffixes, what they said, and whether a quantisation ends it."""
     suffix = re.compile(f"(?:{_NAMES})$")
     rest, method, effects = name.strip().lower(), None, frozenset[str]()
     for host in ("https://", "hf.co/", "huggingface.co/", "hf://"):

@@ -110,7 +110,8 @@ class _Known:
         same = self.tails.get(name, {})
         own = self.full.get(name)
         if own is not None:
-            return same.get(own[0].name, own)  # with its id, where it has one like its name
+            named = same.get(own[0].name)
+            return own if named is None else named  # with its id, where it has one like its name
         return next(iter(same.values())) if len(same) == 1 else None
 
     def has(self, name: str) -> bool:

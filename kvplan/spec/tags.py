@@ -29,7 +29,7 @@ class Tag(NamedTuple):
     """One row of the table.
 
     Attributes:
-        ids: Hugging Face ids; several where the name alone does not decide, none for closed weights.
+        ids: Hugging Face ids; several where the name does not decide, none for closed weights.
         server: whose name it is.
         note: what a reader should know, such as what it meant before.
     """

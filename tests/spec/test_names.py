@@ -111,7 +111,6 @@ def test_the_nearest_names(query: str, names: list[str]) -> None:
     ("query", "first", "also"),
     [
         ("llama4", "llama4-maverick, llama4-scout?", "--search llama4` lists 2"),
-        ("llama3.3", "llama3.3-70b, ", "--search llama3.3"),
         ("jamba", "jamba-1.5-large, jamba-v0.1?", "--search jamba` lists 2"),
         ("solar-", "solar-10.7b, solar-open-100b, solar-pro-preview-instruct?", "lists 3"),
     ],
