@@ -105,6 +105,7 @@ def load_model(
     )
 
 
+<<<<<<< HEAD
 def loader(specs: Sequence[str] | None, *, allow_network: bool) -> Callable[[str], ModelSpec]:
     """How an engine finds another model that its options name: as the user finds models."""
 
@@ -115,7 +116,17 @@ def loader(specs: Sequence[str] | None, *, allow_network: bool) -> Callable[[str
 
 
 def import_model(path: str, *, allow_network: bool = False) -> tuple[Imported, str]:
+=======
+def import_model(
+    path: str, *, allow_network: bool = False, ignored: Sequence[str] = ()
+) -> tuple[Imported, str]:
+>>>>>>> 4f58666 (Importer: all standing keys at once, --ignore-key, types without a cache)
     """Import a foreign file (config.json, params.json, GGUF, a folder, a Hugging Face id).
+
+    Args:
+        path: where it is, `-` for standard input.
+        allow_network: ask the Hugging Face Hub for a model that is not here.
+        ignored: keys of a config that the user declares to have no say in the cache.
 
     Returns:
         The import with the origin of each fact, and the place it was read from.
@@ -124,14 +135,14 @@ def import_model(path: str, *, allow_network: bool = False) -> tuple[Imported, s
         InputError: the file lacks or contradicts a fact, or is a spec already.
     """
     if path == "-":
-        return _imported_text(_read_stdin(), STDIN), STDIN
+        return _imported_text(_read_stdin(), STDIN, ignored), STDIN
     place = os.path.expanduser(path)
     if place.lower().endswith(_YAML_ENDINGS) and os.path.isfile(place):
         raise InputError(
             "is YAML, a spec already", where=path, hint="`kvplan size` takes it as it is"
         )
     if not os.path.exists(place) and not _looks_like_path(path):
-        found = _from_cache(path, allow_network=allow_network)
+        found = _from_cache(path, allow_network=allow_network, ignored=ignored)
         if found is not None:
             return found
         from kvplan.importers.hub import near_cached
@@ -144,7 +155,7 @@ def import_model(path: str, *, allow_network: bool = False) -> tuple[Imported, s
                 (*near, NETWORK_HINT, "`kvplan models NAME` prints a spec of the catalogue")
             ),
         )
-    return _import_path(place)
+    return _import_path(place, ignored=ignored)
 
 
 def _read_stdin() -> bytes:
@@ -224,7 +235,9 @@ def _asked(spec: ModelSpec, model: str) -> str | None:
     return None if same else model
 
 
-def _from_cache(model: str, *, allow_network: bool) -> tuple[Imported, str] | None:
+def _from_cache(
+    model: str, *, allow_network: bool, ignored: Sequence[str] = ()
+) -> tuple[Imported, str] | None:
     """Import a model by its Hugging Face id, which its spec then answers to."""
     from kvplan.importers.hub import fetch_snapshot, find_snapshot, is_repo_id
 
@@ -233,7 +246,7 @@ def _from_cache(model: str, *, allow_network: bool) -> tuple[Imported, str] | No
     snapshot = find_snapshot(model) or (fetch_snapshot(model) if allow_network else None)
     if snapshot is None:
         return None
-    found, place = _import_path(snapshot, name=model.rpartition("/")[2].lower())
+    found, place = _import_path(snapshot, model.rpartition("/")[2].lower(), ignored)
     return found.named(model), place
 
 
@@ -266,7 +279,9 @@ def _from_path(path: str) -> LoadedModel:
     return _from_text(read_bytes(path, SPEC), path)
 
 
-def _import_path(path: str, name: str | None = None) -> tuple[Imported, str]:
+def _import_path(
+    path: str, name: str | None = None, ignored: Sequence[str] = ()
+) -> tuple[Imported, str]:
     """Import a file or folder; the import and the file or folder that it was read from."""
     from kvplan.importers.folder import is_gguf, model_in
 
@@ -278,7 +293,7 @@ def _import_path(path: str, name: str | None = None) -> tuple[Imported, str]:
         return import_gguf(path, name=name), path
     from kvplan.importers.config import import_config
 
-    return import_config(path, name=name), path
+    return import_config(path, name=name, ignored=ignored), path
 
 
 def _from_text(data: bytes, name: str) -> LoadedModel:
@@ -296,12 +311,12 @@ def _from_text(data: bytes, name: str) -> LoadedModel:
     return _loaded(_imported_text(data, name), name)
 
 
-def _imported_text(data: bytes, name: str) -> Imported:
+def _imported_text(data: bytes, name: str, ignored: Sequence[str] = ()) -> Imported:
     from kvplan.documents.files import decode
     from kvplan.documents.policy import CONFIG
     from kvplan.importers.config import import_config_text
 
-    return import_config_text(decode(data, name, CONFIG), name)
+    return import_config_text(decode(data, name, CONFIG), name, ignored=ignored)
 
 
 def _loaded(found: Imported, origin: str) -> LoadedModel:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kvplan.cli.complain import complain
-from kvplan.cli.options import NETWORK, OUTPUT, Argument, Command, Values
+from kvplan.cli.options import NETWORK, OUTPUT, Argument, Command, Option, Values
 
 
 def run(values: Values) -> int:
@@ -14,7 +14,9 @@ def run(values: Values) -> int:
     from kvplan.spec.labels import attention_label
     from kvplan.spec.writer import write_spec
 
-    found, place = import_model(values["path"], allow_network=values["allow_network"])
+    found, place = import_model(
+        values["path"], allow_network=values["allow_network"], ignored=values["ignore_key"]
+    )
     place = config_of(place)  # which the lines' origins then need not repeat
     header = [f"{attention_label(found.spec)}, imported by kvplan from {place}"]
     header += [f"{warning.id}: {warning.message}" for warning in found.warnings]
@@ -30,5 +32,9 @@ COMMAND = Command(
     "Write the spec of a config.json, a GGUF file or a folder, with where each fact came from.",
     run,
     Argument("path", "a file, a folder, a Hugging Face id in the local cache, or -", "PATH"),
-    (NETWORK, OUTPUT),
+    (
+        Option("ignore_key", "a key of the config that has no say in the cache", "KEY", many=True),
+        NETWORK,
+        OUTPUT,
+    ),
 )

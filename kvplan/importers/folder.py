@@ -13,6 +13,7 @@ import re
 from kvplan.errors import InputError
 
 CONFIG_NAMES = ("config.json", "params.json")
+ADAPTER_NAME = "adapter_config.json"  # a LoRA adapter's; it names its base model
 _LATER_PART = re.compile(r".*-(?!00001)\d{5}-of-\d{5}\.gguf", re.IGNORECASE | re.DOTALL)
 
 
@@ -67,6 +68,9 @@ def model_in(folder: str) -> str:
     models = gguf_models(folder)
     if len(models) == 1:
         return os.path.join(folder, models[0])
+    adapter = os.path.join(folder, ADAPTER_NAME)
+    if not models and os.path.isfile(adapter):
+        return adapter
     if not models:
         raise InputError("holds no config.json, no params.json and no .gguf file", where=folder)
     raise InputError(

@@ -12,7 +12,7 @@ All foreign names end here: what leaves is a `ModelSpec`, and for every fact whe
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kvplan.documents.document import Document
@@ -29,19 +29,23 @@ QUANT_NAME = "hf_quant_config.json"
 
 
 def import_config(
-    data_or_path: Mapping[str, Any] | str | os.PathLike[str], *, name: str | None = None
+    data_or_path: Mapping[str, Any] | str | os.PathLike[str],
+    *,
+    name: str | None = None,
+    ignored: Sequence[str] = (),
 ) -> Imported:
     """Import a config: its data, its path, or the folder that holds it.
 
     Args:
         data_or_path: the data of a config.json, or a path.
         name: the model's name in the spec; by default the folder's.
+        ignored: keys that the user declares to have no say in the cache.
 
     Raises:
         ImportRefused: the file cannot be read, or a fact of the model cannot be derived from it.
     """
     if isinstance(data_or_path, Mapping):
-        return _import(Document(data=dict(data_or_path)), name or "model", None)
+        return _import(Document(data=dict(data_or_path)), name or "model", None, ignored)
     path = os.fspath(data_or_path)
     if os.path.isdir(path):
         found = (os.path.join(path, file) for file in CONFIG_NAMES)
@@ -49,22 +53,26 @@ def import_config(
         if config is None:
             raise ImportRefused("holds neither config.json nor params.json", where=path)
         path = config
-    return _import(read_file(path), name or _name(path), _beside(path))
+    return _import(read_file(path), name or _name(path), _beside(path), ignored)
 
 
-def import_config_text(text: str, file_name: str, *, name: str | None = None) -> Imported:
+def import_config_text(
+    text: str, file_name: str, *, name: str | None = None, ignored: Sequence[str] = ()
+) -> Imported:
     """Import the text of a config, such as one given on standard input.
 
     Raises:
         ImportRefused: as for `import_config`.
     """
-    return _import(parse(text, file_name), name or _name(file_name), None)
+    return _import(parse(text, file_name), name or _name(file_name), None, ignored)
 
 
-def _import(source: Document, name: str, quant: Mapping[str, Any] | None) -> Imported:
+def _import(
+    source: Document, name: str, quant: Mapping[str, Any] | None, ignored: Sequence[str]
+) -> Imported:
     if is_params(source.data):
         source = from_params(source)
-    return build(source, name, quant)
+    return build(source, name, quant, ignored)
 
 
 def _beside(path: str) -> Mapping[str, Any] | None:

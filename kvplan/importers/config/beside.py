@@ -37,17 +37,38 @@ def check(facts: Facts) -> None:
     """
     wrapper = facts.source.data.get("model_type")
     known = isinstance(wrapper, str) and wrapper in TEXT_TYPES
+    suspects: list[tuple[Path, Any]] = []
     for path, value in _around(facts):
         key = str(path[-1])
         if key in TEXT_KEYS and isinstance(value, Mapping):
             _compare_configs(facts, path, value)
+        elif _unused_window(facts, path) or _same_start(facts, key, value):
+            continue
         elif _FIELDS.get(key) in facts.found and not (known and key == "head_dim"):
             _compare(facts, path, value)
         elif known and not _OWN.search(hints.words(key)):
             continue
         elif facts.data.get(key) != value:
-            for inner, found in hints.suspects(path, value, known=known):
-                hints.refuse(facts, inner, found)
+            suspects += hints.suspects(path, value, known=known)
+    hints.refuse_all(facts, suspects)
+
+
+def _unused_window(facts: Facts, path: Path) -> bool:
+    """A window that the object around it switches off (Qwen2.5-VL, saved by transformers 5)."""
+    data: Any = facts.source.data
+    for key in path[:-1]:
+        data = data[key]
+    return path[-1] in ALIASES["window"] and data.get("use_sliding_window") is False
+
+
+def _same_start(facts: Facts, key: str, value: Any) -> bool:
+    """A list of layer types that is the text model's, with or without its draft layers."""
+    own = facts.data.get(key)
+    if key != "layer_types" or not isinstance(value, list) or not isinstance(own, list):
+        return False
+    count = min(len(value), len(own))
+    layers = facts.found.get("layers")
+    return layers is not None and count >= int(layers.value) and value[:count] == own[:count]
 
 
 def _around(facts: Facts) -> Iterator[tuple[Path, Any]]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from kvplan.documents.document import Document
 from kvplan.errors import ImportRefused
 from kvplan.importers.config import beside, common, hints
 from kvplan.importers.config.aliases import ALIASES, CONTEXT_KEYS
+from kvplan.importers.config.cacheless import keeps_no_cache
 from kvplan.importers.config.defaults import class_defaults
 from kvplan.importers.config.facts import Facts
 from kvplan.importers.config.families import reader
@@ -25,17 +26,24 @@ from kvplan.spec.vocabulary import PLAIN_KIND
 _LAYER_FACTS = ("layers by kind", "period", "offset", "indexer layers", "num_kv_shared_layers")
 
 
-def build(source: Document, name: str, quant: Mapping[str, Any] | None = None) -> Imported:
+def build(
+    source: Document,
+    name: str,
+    quant: Mapping[str, Any] | None = None,
+    ignored: Sequence[str] = (),
+) -> Imported:
     """Import one parsed config.
 
     Args:
         source: the file.
         name: the model's name in the spec.
         quant: content of an hf_quant_config.json beside it.
+        ignored: keys that the user declares to have no say in the cache.
 
     Raises:
         ImportRefused: a fact is missing, contradicts another, or is not understood.
     """
+    _refuse_adapter(source)
     root = Facts(source)
     path = text_path(source.data)
     model_type = text_type(source.data, path)
@@ -43,7 +51,13 @@ def build(source: Document, name: str, quant: Mapping[str, Any] | None = None) -
     root.text("model_type")
     facts.text("model_type")
     facts.ignore("architectures")
+    facts.harmless = frozenset(ignored)
     known = reader(model_type) is not None
+    if not known and keeps_no_cache(model_type):
+        facts.refuse(
+            f"model_type {model_type!r} keeps no cache of past tokens: there is nothing to plan",
+            key="model_type" if facts.has("model_type") else None,
+        )
     try:
         spec = _spec(facts, root, _layout(facts), name, quant)
     except FieldError as error:
@@ -56,25 +70,46 @@ def build(source: Document, name: str, quant: Mapping[str, Any] | None = None) -
         raise
     hints.check(facts, known=known)
     beside.check(facts)
+    if ignored:
+        spec = spec.replaced(notes=f"declared to have no say in the cache: {', '.join(ignored)}")
     found = (*facts.found.values(), *kind_facts(facts, spec))
     return Imported(spec=spec, facts=found, warnings=tuple(facts.warnings))
+
+
+def _refuse_adapter(source: Document) -> None:
+    """A LoRA adapter has no layers of its own: what it is laid on has."""
+    base = source.data.get("base_model_name_or_path")
+    if "peft_type" not in source.data or not isinstance(base, str):
+        return
+    raise ImportRefused(
+        f"is an adapter ({source.data['peft_type']}) of {base}, whose cache it uses",
+        where=source.locate(("base_model_name_or_path",), key=True),
+        hint=f"name the base model: {base}",
+    )
 
 
 def kind_facts(facts: Facts, spec: ModelSpec) -> Iterator[Fact]:
     """Where the order of the layers, and the numbers of each kind of layer, came from."""
     for field in _LAYER_FACTS:
         if field in facts.found:
-            yield Fact("layers", None, _origins(facts, [field]))
+            yield Fact("layers", None, _origins({field: facts.found[field]}))
     for name, states in spec.kinds.items():
         given = (i.name for s in states for i in s.fields() if getattr(s, i.name) is not None)
-        fields = [field for field in dict.fromkeys(given) if field in facts.found]
-        if fields:
+        fields = {field: _field_of(facts, name, field) for field in given}
+        found = {field: facts.found[key] for field, key in fields.items() if key in facts.found}
+        if found:
             alone = name == PLAIN_KIND and len(spec.kinds) == 1
-            yield Fact(PLAIN_KIND if alone else f"kinds.{name}", None, _origins(facts, fields))
+            yield Fact(PLAIN_KIND if alone else f"kinds.{name}", None, _origins(found))
 
 
-def _origins(facts: Facts, fields: list[str]) -> Origin:
-    found = {field: facts.found[field] for field in fields}
+def _field_of(facts: Facts, kind: str, field: str) -> str:
+    """The fact behind a field of one kind of layer: that kind's own, where it has one."""
+    if field == "dtype":
+        return "state dtype"
+    return f"{kind}.{field}" if f"{kind}.{field}" in facts.found else field
+
+
+def _origins(found: Mapping[str, Fact]) -> Origin:
     return Origin(lambda: ", ".join(f"{field}: {fact.origin}" for field, fact in found.items()))
 
 

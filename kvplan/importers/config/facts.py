@@ -48,6 +48,7 @@ class Facts:
         self.warnings: list[Notice] = []
         self.used: set[Path] = set()
         self.passed: set[Path] = set()
+        self.harmless: frozenset[str] = frozenset()  # keys that the user declares to be so
 
     # -- places and complaints --------------------------------------------------------------
 
@@ -96,6 +97,10 @@ class Facts:
     def ignore(self, *keys: str) -> None:
         """Mark keys, and all they hold, as understood and without a say in what the cache holds."""
         self.passed.update(self.place(key) for key in keys)
+
+    def declared_harmless(self, path: Path) -> bool:
+        """Whether the user declared a key, by its name or its dotted path, to be harmless."""
+        return not self.harmless.isdisjoint((str(path[-1]), ".".join(map(str, path))))
 
     def _look(self, key: str) -> Any:
         return _at(self.data, tuple(key.split(".")))

@@ -94,6 +94,9 @@ _KEYS = """
     seq_aux mask_value torchscript do_sample early_stopping temperature top_k top_p typical_p
     num_beams num_beam_groups max_new_tokens output_scores remove_invalid_values finetuning_task
     task_specific_params exponential_decay_length_penalty _commit_hash for_llm_compressor rm_head
-    gating summary_first_dropout attn_pdrop head_layers beta_fast beta_slow
+    gating gating_types description version author homepage library_name pipeline_tag
+    share_encoder_decoder_embeddings use_embedding_sharing share_embedding encoder_sparse_step
+    boi_token_index eoi_token_index downsample_mode downsample_ratio
+    summary_first_dropout attn_pdrop head_layers beta_fast beta_slow
 """
 HARMLESS_KEYS = frozenset(_KEYS.split())

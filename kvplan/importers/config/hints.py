@@ -13,7 +13,7 @@ is plain and the next idea has a name nobody listed.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 
 from kvplan.documents.document import Path
@@ -27,6 +27,9 @@ from kvplan.importers.config.harmless import (
     HARMLESS_WORDS,
     TOWER_WORDS,
 )
+
+_MOST = 6  # keys in one message
+_NUMBERS = ("kv_heads", "head_dim", "layers")
 
 # How a word of a key begins that speaks of another cache layout, whatever the model.
 _WORDS = """
@@ -148,37 +151,60 @@ def _active(value: Any) -> bool:
 
 
 def check(facts: Facts, *, known: bool) -> None:
-    """Refuse a config with a key that may shape the cache and that nobody understood.
+    """Refuse a config with keys that may shape the cache and that nobody understood.
 
     Raises:
-        ImportRefused: names the key, its value, and the lines of a spec to write instead.
+        ImportRefused: names the keys, and what a user can do about them.
     """
-    for path, value in unread(facts, known=known):
-        refuse(facts, path, value)
+    refuse_all(facts, list(unread(facts, known=known)))
+
+
+def refuse_all(facts: Facts, found: Sequence[tuple[Path, Any]]) -> None:
+    """Refuse a config for all its keys that may shape the cache, if there are any."""
+    found = [item for item in found if not facts.declared_harmless(item[0])]
+    paths = {path for path, _ in found}
+    found = [item for item in found if not any(item[0][:n] in paths for n in range(len(item[0])))]
+    if not found:
+        return
+    if len(found) == 1:
+        refuse(facts, *found[0])
+    first = found[0][0]
+    shown = ", ".join(".".join(map(str, path)) for path, _ in found[:_MOST])
+    more = f" and {len(found) - _MOST} more" if len(found) > _MOST else ""
+    raise ImportRefused(
+        f"keys {shown}{more} may shape the cache; they are not understood for {_type(facts)}",
+        where=facts.source.locate(first, key=True),
+        hint=_way_out(facts, [path for path, _ in found]),
+    )
 
 
 def refuse(facts: Facts, path: Path, value: Any) -> NoReturn:
     """Refuse a config for one key that may shape the cache."""
     name = ".".join(map(str, path))
     shown = repr(value) if len(repr(value)) <= 80 else repr(value)[:77] + "..."
-    type_ = f"model_type {facts.model_type}" if facts.model_type else "a config without model_type"
     raise ImportRefused(
-        f"key {name!r} ({shown}) may shape the cache; it is not understood for {type_}",
+        f"key {name!r} ({shown}) may shape the cache; it is not understood for {_type(facts)}",
         where=facts.source.locate(path, key=True),
-        hint=_spec_lines(facts),
+        hint=_way_out(facts, [path]),
     )
 
 
-def _spec_lines(facts: Facts) -> str:
-    """The part of a spec to write by hand, with this model's numbers where they are known."""
+def _type(facts: Facts) -> str:
+    return f"model_type {facts.model_type}" if facts.model_type else "a config without model_type"
 
-    def known(field: str) -> str:
-        return str(facts.found[field].value) if field in facts.found else "?"
 
-    heads, dim = known("kv_heads"), known("head_dim")
+def _way_out(facts: Facts, paths: Sequence[Path]) -> str:
+    """What a user can do: write the layers down, or declare the keys harmless."""
+    numbers = [facts.found[name].value for name in _NUMBERS if name in facts.found]
+    plain = ""
+    if len(numbers) == len(_NUMBERS):
+        heads, dim, layers = numbers
+        plain = (
+            f", such as kinds: {{full: {{kind: full, kv_heads: {heads}, head_dim: {dim}}}}} with "
+            f"layers: [{{repeat: {layers}, of: full}}]"
+        )
+    keys = " ".join(f"--ignore-key {'.'.join(map(str, path))}" for path in paths[:_MOST])
     return (
-        "write a spec with the kinds of layers as they are, such as "
-        f"kinds: {{full: {{kind: full, kv_heads: {heads}, head_dim: {dim}}}, "
-        "local: {kind: sliding, window: ?, kv_heads: ?, head_dim: ?}}; "
-        f"layers: [{{repeat: {known('layers')}, of: full}}]"
+        f"write a spec with the kinds of layers as they are{plain}; or, if that has no say in the "
+        f"cache, `kvplan import FILE {keys} -o spec.yaml`"
     )

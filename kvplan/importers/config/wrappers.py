@@ -79,6 +79,13 @@ TEXT_TYPES = {
     "jev": "qwen3_5_text",
     "muse_spark": "muse_spark_text",
     "musicflamingo": "qwen2",
+    "shieldgemma2": "gemma3_text",
+    "nemotron_h_omni": "nemotron_h",
+    "qianfan_ocr": "qwen3",
+    "minicpm_ocr": "qwen3_5_text",
+    "minicpmv4_6": "qwen3_5_text",
+    "minicpmv4_7": "qwen3_5_text",
+    "granite_speech_plus": "granite",
     "t5gemma": "t5_gemma_module",
     "t5gemma2": "t5gemma2_decoder",
 }

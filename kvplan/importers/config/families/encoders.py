@@ -38,6 +38,8 @@ def whisper(facts: Facts) -> Layout:
     facts.ignore(
         "num_hidden_layers", "encoder_layers", "encoder_attention_heads", "is_encoder_decoder"
     )
+    if facts.model_type == "speech_to_text":  # what samples the sound down, before the encoder
+        facts.ignore("conv_channels", "conv_kernel_sizes", "num_conv_layers")
     layers = layer_count(facts, "decoder_layers")
     heads = facts.count("heads", "decoder_attention_heads")
     tokens = facts.count("encoder_tokens", "max_source_positions")
@@ -53,6 +55,8 @@ def bart(facts: Facts) -> Layout:
     facts.ignore(
         "num_hidden_layers", "encoder_layers", "encoder_attention_heads", "is_encoder_decoder"
     )
+    if facts.model_type == "speech_to_text":  # what samples the sound down, before the encoder
+        facts.ignore("conv_channels", "conv_kernel_sizes", "num_conv_layers")
     layers = layer_count(facts, "decoder_layers")
     heads = facts.count("heads", "decoder_attention_heads")
     return both(facts, layers, heads, head_dim(facts, heads, "head_dim"), None)

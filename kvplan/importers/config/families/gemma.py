@@ -80,13 +80,14 @@ def _global_heads(facts: Facts, names: tuple[str, ...], local: FullAttention) ->
     """Full layers of Gemma 4 have a head size of their own, and KV heads where K and V are one."""
     own = facts.inner("per_layer_config")
     if own is not None:
+        facts.ignore("attention_k_eq_v", "num_global_key_value_heads", "global_head_dim")
         return _own_heads(facts, names, own, local)
     if facts.model_type == "gemma3n_text":
         return local
-    dim = facts.count("global_head_dim", "global_head_dim")
+    dim = facts.count("full.head_dim", "global_head_dim")
     heads = local.kv_heads
     if facts.flag("attention_k_eq_v"):
-        heads = facts.optional("global_kv_heads", "num_global_key_value_heads") or heads
+        heads = facts.optional("full.kv_heads", "num_global_key_value_heads") or heads
     else:
         facts.ignore("num_global_key_value_heads")
     return FullAttention(kv_heads=heads, head_dim=dim)
@@ -107,6 +108,9 @@ def _own_heads(
     if not set(values[0]) <= known:
         facts.refuse(f"{key} changes {sorted(set(values[0]) - known)}", key=key)
     first = next(iter(own))
+    for name, field in (("num_key_value_heads", "kv_heads"), ("head_dim", "head_dim")):
+        if facts.has(f"{key}.{first}.{name}"):
+            facts.note(f"full.{field}", None, facts.origin(f"{key}.{first}.{name}"))
     return FullAttention(
         kv_heads=facts.whole(f"{key}.{first}.num_key_value_heads") or local.kv_heads,
         head_dim=facts.whole(f"{key}.{first}.head_dim") or local.head_dim,

@@ -106,13 +106,21 @@ def bailing_hybrid(facts: Facts) -> Layout:
     )
     if names is None:
         names = every(layers, facts.count("period", "layer_group_size"), "latent", "delta")
+    # As transformers saves it, head_dim is the rotary key's and linear layers have their own keys.
+    own = {key: facts.has(f"linear_{key}") for key in ("num_heads", "head_dim", "conv_kernel_dim")}
     state = KimiDeltaAttention(
-        num_heads=facts.count("heads"),
-        head_dim=facts.count("kda_head_dim", "head_dim"),
-        conv_kernel=facts.count("conv_kernel", "short_conv_kernel_size"),
+        num_heads=facts.count("kda_heads", "linear_num_heads")
+        if own["num_heads"]
+        else facts.count("heads"),
+        head_dim=facts.count("kda_head_dim", "linear_head_dim" if own["head_dim"] else "head_dim"),
+        conv_kernel=facts.count(
+            "conv_kernel",
+            "linear_conv_kernel_dim" if own["conv_kernel_dim"] else "short_conv_kernel_size",
+        ),
         dtype=state_dtype(facts),
     )
-    facts.ignore("layer_group_size", "kda_safe_gate", "kda_lower_bound")
+    facts.ignore("layer_group_size", "kda_safe_gate", "kda_lower_bound", "head_dim")
+    facts.ignore("short_conv_kernel_size")
     ignore_prefix(facts, "linear_")
     kinds: dict[str, tuple[State, ...]] = {"latent": (latent(facts),), "delta": (state,)}
     draft = drafts(facts, "latent")
