@@ -105,7 +105,6 @@ def load_model(
     )
 
 
-<<<<<<< HEAD
 def loader(specs: Sequence[str] | None, *, allow_network: bool) -> Callable[[str], ModelSpec]:
     """How an engine finds another model that its options name: as the user finds models."""
 
@@ -115,12 +114,9 @@ def loader(specs: Sequence[str] | None, *, allow_network: bool) -> Callable[[str
     return load
 
 
-def import_model(path: str, *, allow_network: bool = False) -> tuple[Imported, str]:
-=======
 def import_model(
     path: str, *, allow_network: bool = False, ignored: Sequence[str] = ()
 ) -> tuple[Imported, str]:
->>>>>>> 4f58666 (Importer: all standing keys at once, --ignore-key, types without a cache)
     """Import a foreign file (config.json, params.json, GGUF, a folder, a Hugging Face id).
 
     Args:

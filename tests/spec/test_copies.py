@@ -76,7 +76,8 @@ def test_what_is_not_in_the_table_is_no_copy(name: str) -> None:
 def test_a_known_name_is_never_cut() -> None:
     """A suffix of a known name is part of it."""
     found = copy_of("x/SmolLM-1.7B-Instruct-GGUF", KNOWN.__contains__)
-    assert found is not None and found.base == "smollm-1.7b-instruct"
+    assert found is not None
+    assert found.base == "smollm-1.7b-instruct"
 
 
 def test_draft_words() -> None:
