@@ -10,8 +10,16 @@ from bisect import bisect_right
 from itertools import accumulate
 
 from kvplan.engines.kit.refusal import Refused
-from kvplan.engines.kit.versions import as_version
+from kvplan.engines.vllm.facts.classes import (
+    BY_PLUGIN,
+    PLUGIN_SINCE,
+    PLUGIN_UNTIL,
+    class_named,
+)
 from kvplan.engines.vllm.facts.families import Family
+from kvplan.engines.vllm.facts.formats import CACHE_SINCE, WEIGHTS_SINCE
+from kvplan.engines.vllm.facts.versions import HISTORY
+from kvplan.engines.vllm.failures import check_failures
 from kvplan.engines.vllm.layers.model import Model
 from kvplan.engines.vllm.layers.parallel import stage_sizes
 from kvplan.engines.vllm.options.settings import Settings
@@ -20,39 +28,65 @@ from kvplan.spec.recurrent import RecurrentState
 
 
 def check_architecture(spec: ModelSpec, family: Family, settings: Settings) -> None:
-    """An architecture that later releases dropped, or that none ever had.
+    """A model class that the release does not have yet, no more, or never had.
 
     Raises:
-        Refused: this version does not have it.
+        Refused: this version does not have it, or cannot read its weights or config.
     """
+    version, name = settings.rules.version, spec.architecture
+    _check_weights(spec, settings)
     if family.missing:
+        raise _without_class(name, f"no release of vllm has a class for {name}, and its fallback"
+                             " to transformers has none either")  # fmt: skip
+    row = class_named(name)
+    if name is None or row is None or row.is_in(version):
+        check_failures(spec, settings)
+        return
+    if name in BY_PLUGIN and HISTORY.number(PLUGIN_SINCE) <= HISTORY.number(version):
+        if HISTORY.number(version) > HISTORY.number(PLUGIN_UNTIL):
+            raise _without_class(name, f"vllm {version} has no class for {name}")
         raise Refused(
-            "unsupported-architecture",
+            "architecture-moved-to-plugin",
             "ValidationError",
-            f"vllm has no class for {spec.architecture}, and its fallback to transformers has none "
-            "either",
-            architecture=spec.architecture,
+            f"vllm {version} leaves {name} to a plugin (bart-plugin); 0.10.2 was the last release "
+            "that served it itself",
+            architecture=name,
         )
-    if family.removed is None or _older(settings.rules.version, family.removed):
+    if row.is_past(version):
+        raise Refused(
+            "architecture-removed",
+            "ValidationError",
+            f"vllm {row.last} was the last release with {name}; run that one or an older one",
+            architecture=name,
+            last_version=row.last,
+        )
+    first = row.first if row.first != "-" else row.lent
+    raise _without_class(name, f"vllm {version} has no class for {name}; {first} is the first"
+                         " release that does")  # fmt: skip
+
+
+def _without_class(name: str | None, message: str) -> Refused:
+    return Refused("unsupported-architecture", "ValidationError", message, architecture=name)
+
+
+def _check_weights(spec: ModelSpec, settings: Settings) -> None:
+    """A weight format that came later; before 0.8 the class is asked for first."""
+    method = (spec.quant_method or "").lower()
+    since, version = WEIGHTS_SINCE.get(method), settings.rules.version
+    later = since is not None and HISTORY.number(since) > HISTORY.number(version)
+    if not later or HISTORY.number(version) < HISTORY.number("0.8.0"):
         return
     raise Refused(
-        "architecture-removed",
+        "quantization-unsupported",
         "ValidationError",
-        f"vllm {family.removed} was the last release with {spec.architecture}; run that one or an "
-        "older one",
-        architecture=spec.architecture,
-        last_version=family.removed,
+        f"vllm {version} does not read {method} weights; {since} is the first release that does",
+        quant_method=method,
     )
 
 
 def _divisors(heads: int) -> str:
     """Tensor parallel sizes to try instead: the divisors that machines come in."""
     return ", ".join(str(size) for size in range(1, 65) if heads % size == 0)
-
-
-def _older(version: str, last: str) -> bool:
-    first, second = as_version(version), as_version(last)
-    return first is not None and second is not None and first <= second
 
 
 def check_batch(settings: Settings, length: int, tokens: int, *, chunked_prefill: bool) -> None:
@@ -105,6 +139,133 @@ def check_state_blocks(settings: Settings, length: int, *, caches_prefixes: bool
     )
 
 
+def check_release_format(settings: Settings) -> None:
+    """A cache format that came with a later release.
+
+    Raises:
+        Refused: this release does not have it.
+    """
+    name = settings.cache_dtype.strip().lower()
+    since, version = CACHE_SINCE.get(name), settings.rules.version
+    if since is None or HISTORY.number(since) <= HISTORY.number(version):
+        return
+    raise Refused(
+        "kv-cache-dtype-unsupported",
+        "ValidationError",
+        f"vllm {version} has no --kv-cache-dtype {name}; {since} is the first release that does",
+        kv_cache_dtype=name,
+    )
+
+
+def check_old_latent_format(model: Model) -> None:
+    """Quantised latents before the backends were asked: Hopper and SM100 only, and not at first.
+
+    Raises:
+        Refused: no kernel of the release reads them.
+    """
+    settings = model.settings
+    rules, gpu = settings.rules, settings.gpu
+    if rules.block_choice != "forced" or not model.cache.is_quantized:
+        return
+    message = f"vllm {rules.version} has no kernel for latents in {model.cache.name} on {gpu.name}"
+    if model.mla and rules.latent_blocks == "flashmla":
+        raise Refused("kv-cache-dtype-unsupported", "NotImplementedError", message)
+    if rules.is_v0:
+        return
+    if (
+        not model.mla
+        and gpu.major == 10
+        and rules.latent_blocks == "cutlass"
+        and (rules.groups_by_stage)
+    ):
+        raise Refused(
+            "kv-cache-dtype-unsupported",
+            "NotImplementedError",
+            f"vllm {rules.version} has no kernel for a {model.cache.name} cache on {gpu.name} by "
+            "itself; 0.11.0 is the first release that does",
+        )
+    if model.mla and not model.sparse and gpu.major not in (9, 10):
+        if rules.latent_blocks == "cutlass":
+            raise Refused("kv-cache-dtype-unsupported", "NotImplementedError", message)
+        raise Refused("no-attention-backend", "ValueError", message)
+
+
+def check_old_heads(model: Model) -> None:
+    """The first releases of V1 had FlashAttention alone, for some sizes of heads.
+
+    Raises:
+        Refused: the model's heads have another size.
+    """
+    rules, size = model.settings.rules, model.head_size
+    few = not rules.is_v0 and HISTORY.number(rules.version) < HISTORY.number("0.9.1")
+    if few and not model.mla and size not in (0, 32, 64, 96, 128, 160, 192, 224, 256):
+        raise Refused(
+            "head-size-unsupported",
+            "ValueError",
+            f"vllm {rules.version} has no kernel for heads of {size} elements",
+            head_size=size,
+        )
+
+
+def check_old_blocks(settings: Settings) -> None:
+    """Before 0.7 kernels took blocks of at most 32 tokens.
+
+    Raises:
+        Refused: --block-size is larger.
+    """
+    size, version = settings.block_size, settings.rules.version
+    if size is not None and size > 32 and HISTORY.number(version) < HISTORY.number("0.7.0"):
+        raise Refused(
+            "block-size-unsupported",
+            "ValueError",
+            f"vllm {version} takes blocks of at most 32 tokens; give --block-size 32 or less",
+            block_size=size,
+        )
+
+
+def check_auto_length(settings: Settings, asked: int | None) -> None:
+    """Releases before 0.14 take -1 for a length and end in nonsense or a division by zero.
+
+    Raises:
+        Refused: -1 is asked of one of them.
+    """
+    if asked == -1 and not settings.rules.auto_length:
+        raise Refused(
+            "auto-fit-not-in-release",
+            "ValidationError",
+            f"vllm {settings.rules.version} does not fit --max-model-len to the memory; give a "
+            "length, or run 0.14.0 or newer",
+        )
+
+
+def check_arguments(settings: Settings) -> None:
+    """Options that came with a later release.
+
+    Raises:
+        Refused: one of them is given.
+    """
+    version = settings.rules.version
+    for name, since in _ARGUMENTS_SINCE.items():
+        if name in settings.given and HISTORY.number(version) < HISTORY.number(since):
+            flag = "--" + name.replace("_", "-")
+            raise Refused(
+                "argument-not-in-release",
+                "TypeError",
+                f"vllm {version} has no {flag}; {since} is the first release that does",
+                argument=flag,
+            )
+
+
+# Options that change the plan, and the first release with each.
+_ARGUMENTS_SINCE = {
+    "disable_hybrid_kv_cache_manager": "0.9.0", "kv_cache_memory_bytes": "0.10.2",
+    "async_scheduling": "0.10.0", "decode_context_parallel_size": "0.10.2",
+    "mamba_cache_dtype": "0.10.1", "mamba_ssm_cache_dtype": "0.10.1", "mamba_block_size": "0.11.1",
+    "mamba_cache_mode": "0.15.0", "kv_cache_dtype_skip_layers": "0.19.0",
+    "language_model_only": "0.16.0",
+}  # fmt: skip
+
+
 def check_state_caching(model: Model) -> None:
     """Releases whose states cannot be beside cached prefixes refuse the flag.
 
@@ -147,7 +308,9 @@ def check_parallelism(model: Model) -> None:
             heads=heads,
             tp=tp,
         )
-    if settings.pp > 1 and not model.family.has_stages:
+    row = class_named(model.spec.architecture)
+    staged = row is None or row.is_staged_in(settings.rules.version)
+    if settings.pp > 1 and not (staged and model.family.has_stages):
         raise Refused(
             "pipeline-unsupported",
             "NotImplementedError",
@@ -200,7 +363,12 @@ def check_shared(model: Model) -> None:
     spec, settings = model.spec, model.settings
     if settings.pp == 1:
         return
-    sizes = stage_sizes(len(spec.layers), settings.pp, settings.partition)
+    sizes = stage_sizes(
+        len(spec.layers),
+        settings.pp,
+        settings.partition,
+        remainder_to_last=settings.rules.remainder_to_last,
+    )
     starts = list(accumulate(sizes, initial=0))
     for layer, source in spec.shared_sources().items():
         start = starts[bisect_right(starts, layer) - 1]
@@ -231,6 +399,27 @@ def check_formats(model: Model) -> None:
             f"--kv-cache-dtype auto or {model.dtype}",
             kv_cache_dtype=name,
             dtype=model.dtype,
+        )
+    settings, rules = model.settings, model.settings.rules
+    by_itself = settings.cache_dtype.strip().lower() == "auto"
+    if model.family.packed_latent and rules.packed_latent_by_name and by_itself:
+        raise Refused(
+            "kv-cache-dtype-required",
+            "AssertionError",
+            f"vllm {rules.version} keeps this model's cache in fp8 alone and wants to be told so: "
+            "give --kv-cache-dtype fp8",
+        )
+    if (
+        model.family.alibi
+        and model.cache.is_quantized
+        and settings.gpu.major == 9
+        and (rules.alibi_refuses_fp8)
+    ):
+        raise Refused(
+            "format-not-on-device",
+            "NotImplementedError",
+            f"ALiBi takes FlashAttention 2, which reads no {name} cache; leave it in 16 bit",
+            kv_cache_dtype=name,
         )
     if model.family.packed_latent and not name.startswith("fp8"):
         raise Refused(

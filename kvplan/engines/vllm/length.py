@@ -63,7 +63,8 @@ def settle_length(spec: ModelSpec, settings: Settings, asked: int | None) -> Len
         return Length(_WITHOUT_LENGTH, False, "config/model.py: the config names no length")
     if asked is None or asked == -1:
         rope = spec.rope
-        if rope is not None and rope.type in _LONG and rope.original_max_context:
+        short = settings.rules.long_rope_starts_short
+        if short and rope is not None and rope.type in _LONG and rope.original_max_context:
             why = "config/model.py: LongRoPE models start at their original length"
             return Length(rope.original_max_context, asked == -1, why)
         return Length(int(derived), asked == -1, "config/model.py: the checkpoint's length")

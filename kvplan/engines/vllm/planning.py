@@ -14,16 +14,23 @@ from kvplan.engines.kit.refusal import Refused
 from kvplan.engines.layout import Provenance
 from kvplan.engines.vllm.checks import (
     check_architecture,
+    check_arguments,
+    check_auto_length,
     check_batch,
     check_draft,
     check_formats,
+    check_old_blocks,
+    check_old_heads,
+    check_old_latent_format,
     check_parallelism,
+    check_release_format,
     check_shared,
     check_state_blocks,
     check_state_caching,
 )
 from kvplan.engines.vllm.facts import dtype as dtypes
 from kvplan.engines.vllm.facts.families import family_of, has_runner_v2
+from kvplan.engines.vllm.failures import LAYERS, check_failures
 from kvplan.engines.vllm.layers.blocks import BlockChoice, choose_block_size
 from kvplan.engines.vllm.layers.model import (
     ONCE,
@@ -149,10 +156,17 @@ def build(spec: ModelSpec, settings: Settings, load_model: LoadModel) -> Built:
         if is_planned_by_v0(spec, family, settings):
             settings = as_v0(settings)
         rules = settings.rules
+        check_arguments(settings)
+        check_release_format(settings)
+        check_old_blocks(settings)
         done = 1
         model = build_model(spec, settings)
         done = 2
         check_parallelism(model)
+        check_state_caching(model)
+        check_failures(spec, settings, LAYERS)
+        check_old_latent_format(model)
+        check_old_heads(model)
         check_formats(model)
         check_shared(model)
         kinds = _all_kinds(model, load_model)
@@ -161,7 +175,6 @@ def build(spec: ModelSpec, settings: Settings, load_model: LoadModel) -> Built:
         model = replace(model, cache=_repacked(model, kinds))
         caches = caches_prefixes(model)
         done = 3
-        check_state_caching(model)
         states = state_mode(model, caches=caches and any(slot.shapes is not None for slot in slots))
         choice = choose_block_size(model, slots, states=states)
         runs = runs_of(model, kinds, choice, caches_states=states != ONCE)
@@ -198,12 +211,16 @@ def at_length(built: Built, asked: int | None) -> Planned:
     """
     spec, settings, parts, caches = built
     _raise_after(parts, 0)
+    check_auto_length(settings, asked)
     length = settle_length(spec, settings, asked)
     _raise_after(parts, 1)
     chunked = not is_encoder_decoder(spec)
     if settings.rules.is_v0:
         chunked = cuts_prompts(spec, family_of(spec), settings, length.tokens)
     tokens, why = settings.batched_tokens_for(length.tokens, chunked_prefill=chunked)
+    floor = settings.rules.multimodal_floor and not settings.language_model_only
+    if floor and why is not None:
+        tokens = max(tokens, family_of(spec).largest_item)
     check_batch(settings, length.tokens, tokens, chunked_prefill=chunked)
     _raise_after(parts, 2)
     check_state_blocks(settings, length.tokens, caches_prefixes=caches)

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from kvplan.dtypes import find_dtype
 from kvplan.engines.base import P, Prepared
-from kvplan.engines.kit.refusal import Refused
+from kvplan.engines.kit.refusal import Refusal, Refused
 from kvplan.engines.layout import (
     CacheLayout,
     GroupMember,
@@ -27,6 +27,7 @@ from kvplan.engines.layout import (
     version_notices,
     with_tensors,
 )
+from kvplan.engines.vllm.facts.versions import HISTORY, Rules
 from kvplan.engines.vllm.layers.specs import ChunkedSpec, Load, SlidingSpec
 from kvplan.engines.vllm.planning import Built, Planned, at_length
 from kvplan.engines.vllm.pool.capacity import Pool, PoolPlan, capacity_of, plan_pool
@@ -133,7 +134,7 @@ class PreparedVllm(Prepared):
             auto_length=made.length.auto,
             most_sequences=self._most_sequences,
         )
-        return self._answer(made, planned, notes, null_block=False)
+        return self._answer(made, planned, notes, null_block=False, of_memory=True)
 
     def explained(self, plan: P) -> P:
         """The plan with its reasons, and the defaults that were applied."""
@@ -179,7 +180,7 @@ class PreparedVllm(Prepared):
         return Plan(
             engine="vllm",
             version=self.rules.version,
-            refusal=refused.refusal,
+            refusal=_named(refused.refusal, self.rules),
             fits=False,
             printed=REFUSED,
             provenance=notes,
@@ -219,18 +220,30 @@ class PreparedVllm(Prepared):
         return parts.pool
 
     def _answer(
-        self, made: Planned, planned: PoolPlan, notes: tuple[Provenance, ...], *, null_block: bool
+        self,
+        made: Planned,
+        planned: PoolPlan,
+        notes: tuple[Provenance, ...],
+        *,
+        null_block: bool,
+        of_memory: bool = False,
     ) -> Plan:
         pool, load, per_block = made.pool, made.load, self._per_block
         blocks = tuple(group.blocks(load) for group in pool.groups)
         needed = tuple(pool.request_bytes(load, stage) for stage in range(pool.stages))
         allocated = None
         if planned.num_blocks is not None:
-            allocated = tuple(planned.num_blocks * size for size in per_block)
+            counts = [planned.num_blocks] * len(per_block)
+            if self.rules.stage_pools and planned.own_blocks:
+                counts = list(planned.own_blocks)
+            allocated = tuple(count * size for count, size in zip(counts, per_block, strict=True))
+        charged: tuple[int, ...] = ()
+        if pool.groups:
+            charged = tuple(pool.charged_bytes(load, stage) for stage in range(pool.stages))
         groups = tuple(
             PoolGroup(
                 group.members[0].spec.kind,
-                group.layers,
+                group.members_on(0) if self.rules.groups_by_stage else group.layers,
                 group.tokens_per_block(load.length),
                 page,
                 count,
@@ -255,16 +268,14 @@ class PreparedVllm(Prepared):
             capacity_tokens=planned.capacity,
             max_concurrency=planned.concurrency,
             request_blocks=sum(blocks),
-            needed_bytes_one_request=max(needed, default=0),
+            needed_bytes_one_request=max(charged if of_memory else needed, default=0),
             peak_bytes=max(allocated, default=0) if allocated else 0,
             available_bytes=own,
             groups=groups,
             extra=VllmFigures(
                 max_model_len_that_fits=planned.longest,
                 request_bytes=needed,
-                charged_bytes=tuple(pool.charged_bytes(load, stage) for stage in range(pool.stages))
-                if pool.groups
-                else (),
+                charged_bytes=charged,
                 allocated_bytes=allocated,
                 kv_cache_layout=pool.layout,
                 kv_cache_dtype=made.model.cache.name,
@@ -297,6 +308,21 @@ class PreparedVllm(Prepared):
             f"it starts all the same{why}: a request of {load.length:,} tokens takes {needed:,}"
             f" blocks, and {usable:,} of the pool's {plan.num_blocks:,} can serve it",
         )
+
+
+# What 0.33's rules tell apart by names of their own stands under older ones before.
+_OLDER_NAMES = {
+    "format-not-on-device": "kv-cache-dtype-unsupported",
+    "no-backend": "no-attention-backend",
+}
+
+
+def _named(refusal: Refusal, rules: Rules) -> Refusal:
+    """The refusal under the name that its kind has in this release's rules."""
+    code = _OLDER_NAMES.get(refusal.code)
+    if code is None or HISTORY.number(rules.version) >= HISTORY.number("0.33.0"):
+        return refusal
+    return refusal.replaced(code=code)
 
 
 def _of_length(load: Load, length: int) -> Load:

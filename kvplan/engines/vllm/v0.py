@@ -52,7 +52,7 @@ def _has_latents(spec: ModelSpec, family: Family) -> bool:
 
 _HOLDS: dict[str, Callable[[ModelSpec, Family, Settings], bool]] = {
     "pipeline": lambda spec, family, settings: settings.pp > 1 and settings.executor != "ray",
-    "pooling": lambda spec, family, settings: family.pooling or family.encoder_only,
+    "pooling": lambda spec, family, settings: family.encoder_only,
     "encoder_only": lambda spec, family, settings: family.encoder_only,
     "states": lambda spec, family, settings: _has(spec, RecurrentState),
     "encoder_decoder": lambda spec, family, settings: _has(spec, CrossAttention),

@@ -119,6 +119,14 @@ def build_pool(
     # The override names the pool; the plan of one block must not depend on it.
     asked.pop("num_gpu_blocks_override", None)
     asked.pop("kv_cache_memory_bytes", None)
+    if rules.is_v0:
+        # The engine started, so it has the class, which later releases' V0 may have had first.
+        spec = spec.replaced(architecture=None)
+    if rules.packed_latent_by_name:
+        # A log is of an engine that started, so its one cache format was asked for.
+        compressed = any(isinstance(st, CompressedLatent) for st in spec.states())
+        if compressed and asked.get("kv_cache_dtype", "auto") == "auto":
+            asked["kv_cache_dtype"] = "fp8"
     settings = read_settings(Request(options=asked), rules)
     try:
         made = prepare(spec, settings, load_model)

@@ -174,7 +174,7 @@ def test_an_architecture_that_was_dropped() -> None:
     )
     layout = size(spec, 4096)
     assert code_of(layout) == "architecture-removed"
-    assert figures_of(layout)["last_version"] == "0.23.0"
+    assert figures_of(layout)["last_version"] == "0.24.0"
     assert size(spec, 4096, version="0.19.0").refusal is None
 
 

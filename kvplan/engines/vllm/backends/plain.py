@@ -39,6 +39,7 @@ def _flash_attn_combination(query: AttentionQuery) -> str | None:
 def _flash_attn_sizes(query: AttentionQuery) -> tuple[tuple[int, ...], bool] | None:
     if (
         query.gpu.major == 9
+        and query.wide_fp8_blocks
         and query.cache_dtype in ("fp8", "fp8_e4m3")
         and query.head_size == 512
         and flash_version(query, whole_query=True) == 4

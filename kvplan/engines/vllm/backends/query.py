@@ -26,6 +26,7 @@ class AttentionQuery:
         forced_backend: backend the configuration insists on.
         run_quantized: the run's own --kv-cache-dtype is quantised, whatever this layer's is.
         dcp: decode context parallelism is on.
+        composites, wide_fp8_blocks, latent_fp8_from_ada: rules of the release, see `versions`.
     """
 
     gpu: Gpu
@@ -50,6 +51,9 @@ class AttentionQuery:
     forced_backend: str | None = None
     run_quantized: bool = False
     dcp: bool = False
+    composites: bool = True
+    wide_fp8_blocks: bool = True
+    latent_fp8_from_ada: bool = True
 
     def without_image_prefix(self) -> AttentionQuery:
         """The same question about causal attention only."""

@@ -20,12 +20,13 @@ def priorities(query: AttentionQuery) -> tuple[Backend, ...]:
     if query.mla:
         return _latent_priorities(query)
     if query.gpu.major == 10:
-        first = (plain.TRITON_FLASHINFER,) if query.image_prefix else ()
+        first = (plain.TRITON_FLASHINFER,) if query.image_prefix and query.composites else ()
         return (
             *first, plain.FLASHINFER, plain.FLASH_ATTN, plain.TRITON_ATTN, plain.FLEX_ATTENTION,
             plain.TURBOQUANT,
         )  # fmt: skip
-    first = (plain.TRITON_FLASH_ATTN,) if query.image_prefix and query.gpu.major == 9 else ()
+    hopper = query.composites and query.gpu.major == 9
+    first = (plain.TRITON_FLASH_ATTN,) if query.image_prefix and hopper else ()
     return (
         *first, plain.FLASH_ATTN, plain.FLASHINFER, plain.TRITON_ATTN, plain.FLEX_ATTENTION,
         plain.TURBOQUANT,
@@ -103,7 +104,8 @@ def select(query: AttentionQuery) -> Backend:
         against.append((backend.name, reasons))
     if chosen is None:
         raise _none_serves(query, against)
-    if chosen.name in _TRITON and query.gpu.capability < (8, 9):
+    asked = chosen.name != "TRITON_MLA" or query.latent_fp8_from_ada
+    if asked and chosen.name in _TRITON and query.gpu.capability < (8, 9):
         _check_triton_fp8(chosen, query)
     return chosen
 

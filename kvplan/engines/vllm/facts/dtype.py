@@ -144,7 +144,14 @@ def model_dtype(spec: ModelSpec, flag: str, gpu: Gpu) -> tuple[str, str | None]:
 
 
 def resolve(
-    name: str, spec: ModelSpec, family: Family, gpu: Gpu, model: str, *, latent: bool
+    name: str,
+    spec: ModelSpec,
+    family: Family,
+    gpu: Gpu,
+    model: str,
+    *,
+    latent: bool,
+    sm100_fp8: bool = True,
 ) -> CacheDType:
     """What `--kv-cache-dtype name` stores for this model here, before backends are chosen."""
     if name != "auto":
@@ -164,7 +171,7 @@ def resolve(
         return _stored("fp8", model, origin)
     if family.packed_latent:
         return _stored("fp8_ds_mla", model, "models/deepseek_v4: the only layout on CUDA")
-    if family.sm100_cache_dtype and gpu.major == 10:
+    if family.sm100_cache_dtype and gpu.major == 10 and sm100_fp8:
         origin = f"model_executor/models/config.py: {family.sm100_cache_dtype} on SM10x"
         return _stored(family.sm100_cache_dtype, model, origin)
     return CacheDType("auto", model)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
+from kvplan.engines.vllm.facts.classes import class_named
 from kvplan.spec.model import ModelSpec
 from kvplan.spec.recurrent import RecurrentState, Rwkv
 from kvplan.spec.states import CrossAttention
@@ -42,9 +43,10 @@ class Family:
         encoder_only: embeds whole inputs at once and keeps no cache.
         has_stages: the class can be split into pipeline stages.
         missing: neither vLLM nor the library it falls back to has a class of this name.
-        removed: the last release that had this architecture.
         pooling: embeds, ranks or rewards instead of writing text.
         multimodal: takes images, video or sound too.
+        alibi: positions are biases of the attention (ALiBi).
+        largest_item: tokens of the largest image or video, where the model sees it whole.
         chunk_size: tokens of a chunk of the state's kernel, 2,048 for kernels without chunks.
     """
 
@@ -68,9 +70,10 @@ class Family:
     encoder_only: bool = False
     has_stages: bool = True
     missing: bool = False
-    removed: str | None = None
     chunk_size: int = 2048
     pooling: bool = False
+    alibi: bool = False
+    largest_item: int = 0
     multimodal: bool = False
 
 
@@ -91,6 +94,7 @@ _BY_TYPE: dict[str, Family] = {
     "longcat_flash": Family(drafts="latent"),  # models/longcat_flash_mtp.py
     # models/config.py Gemma4Config; from_layers takes the largest head.
     **dict.fromkeys(("gemma4", "gemma4_text", "gemma4_unified_text"), Family(widest_layer=True)),
+    **dict.fromkeys(("bloom", "mpt", "jais"), Family(alibi=True)),
     # engine/arg_utils.py: the config's sliding_window, whatever its remote class would do with it.
     "mimo": Family(slides_over_context=True),
     "phi3_v": Family(slides_over_context=True),
@@ -116,7 +120,10 @@ _BY_TYPE: dict[str, Family] = {
     "mamba": Family(heads_free=True),
     "mamba2": Family(heads_free=True, chunk_size=256),
     "falcon_mamba": Family(heads_free=True),
-    "bert": Family(encoder_only=True),
+    **dict.fromkeys(
+        ("bert", "roberta", "xlm-roberta", "nomic_bert", "modernbert", "new", "gte"),
+        Family(encoder_only=True),
+    ),
 }
 
 # Classes whose name decides more than the text model's type does.
@@ -159,50 +166,6 @@ _ONE_STAGE = frozenset((  # model_executor/models/*: no SupportsPP among the bas
     "Phi4MMForCausalLM", "SmolVLMForConditionalGeneration", "WhisperForConditionalGeneration",
 ))  # fmt: skip
 
-# Architectures that a later release dropped: last release -> class names.
-_LAST_RELEASE = {  # models/registry.py
-    "0.9.2": (
-        "Phi3SmallForCausalLM",
-    ),
-    "0.10.2": (
-        "MotifForCausalLM", "Phi4FlashForCausalLM", "DonutForConditionalGeneration",
-        "MllamaForConditionalGeneration",
-    ),
-    "0.12.0": (
-        "Phi4MultimodalForCausalLM",
-    ),
-    "0.22.0": (
-        "JAISLMHeadModel",
-    ),
-    "0.23.0": (
-        "ErnieModel", "ErnieForSequenceClassification", "ErnieForTokenClassification",
-        "InternLM2VEForCausalLM", "QWenLMHeadModel", "QwenVLForConditionalGeneration",
-        "InternLMForCausalLM", "XverseForCausalLM", "Dots1ForCausalLM", "BambaForCausalLM",
-        "MiniMaxForCausalLM", "MiniMaxText01ForCausalLM", "MiniMaxM1ForCausalLM",
-        "MiniMaxVL01ForConditionalGeneration", "BaiChuanForCausalLM", "BaichuanForCausalLM",
-        "Tarsier2ForConditionalGeneration",
-    ),
-    "0.24.0": (
-        "AquilaModel", "AquilaForCausalLM", "Grok1ModelForCausalLM", "Grok1ForCausalLM",
-        "TarsierForConditionalGeneration", "MantisForConditionalGeneration",
-        "MusicFlamingoForConditionalGeneration", "AyaVisionForConditionalGeneration",
-    ),
-    "0.25.0": (
-        "TeleChatForCausalLM", "PersimmonForCausalLM", "FuyuForCausalLM",
-    ),
-    "0.26.0": (
-        "Plamo2ForCausalLM", "OuroForCausalLM",
-    ),
-    "0.28.0": (
-        "ArcticForCausalLM", "ChameleonForConditionalGeneration", "Cheers",
-        "CheersForConditionalGeneration", "Fairseq2LlamaForCausalLM",
-        "FireRedLIDForConditionalGeneration", "GritLM", "HCXVisionForCausalLM", "MPTForCausalLM",
-        "MptForCausalLM", "RWForCausalLM", "StableLMEpochForCausalLM", "PrithviGeoSpatialMAE",
-    ),
-}  # fmt: skip
-_REMOVED = {name: release for release, names in _LAST_RELEASE.items() for name in names}
-
-
 # How classes that write no text end, and classes with images whose names do not say so.
 _POOLING = ("Model", "ForSequenceClassification", "ForRewardModel", "ForTokenClassification",
             "ForMaskedLM", "ForProcessRewardModel", "ForRetrieval")  # fmt: skip
@@ -217,7 +180,7 @@ _MULTIMODAL = frozenset((
 def _has_no_class(spec: ModelSpec) -> bool:
     """An encoder-decoder, or a state, that no class of vLLM serves."""
     name = spec.architecture
-    if name is None or name in _REMOVED or name in _WITH_ENCODER:
+    if name is None or class_named(name) is not None:
         return False
     return any(isinstance(state, (CrossAttention, Rwkv)) for state in spec.states())
 
@@ -242,6 +205,9 @@ def is_mixture(spec: ModelSpec) -> bool:
     """Whether a model is a mixture of experts."""
     if spec.active_parameters is not None:
         return True
+    named = " ".join((spec.name, *spec.hf_ids))
+    if re.search(r"(?i)-a\d+(?:\.\d+)?b\b", named) is not None:
+        return True
     return re.search(_MIXTURE, spec.architecture or "") is not None
 
 
@@ -264,8 +230,8 @@ def family_of(spec: ModelSpec) -> Family:
         family = replace(family, pooling=True)
     if name.endswith("ForConditionalGeneration") or name in _MULTIMODAL:
         family = replace(family, multimodal=True)
+    if name.startswith("Gemma4") and family.multimodal:
+        family = replace(family, largest_item=2496)  # 32 frames of 78 tokens
     if spec.architecture in _ONE_STAGE:
         family = replace(family, has_stages=False)
-    if spec.architecture in _REMOVED:
-        family = replace(family, removed=_REMOVED[spec.architecture])
     return family

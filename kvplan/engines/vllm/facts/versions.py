@@ -87,6 +87,16 @@ class Rules:
         block_choice: who settles the block size: the platform's `forced` sizes, or the `backend`.
         latent_blocks: which sizes are forced on MLA (see `forced`).
         chunked_specs: chunked attention is told apart from full attention.
+        long_rope_starts_short: LongRoPE models start at their original length by default.
+        native_caches: classes that do not hand --kv-cache-dtype to their attention keep 16 bit.
+        remainder_to_last: the last pipeline stage takes the layers that do not divide.
+        latent_fp8_from_ada: Triton's MLA kernel reads fp8 only from compute capability 8.9 on.
+        packed_latent_by_name: DeepSeek V4's packed cache has to be asked for by name (fp8).
+        composite_backends: image prefixes have backends made of two (TRITON_FLASH_ATTN, ...).
+        wide_fp8_blocks: FlashAttention 4 takes blocks of 64 for fp8 heads of 512 on Hopper.
+        alibi_refuses_fp8: models with ALiBi are held against FlashAttention 2, which reads no fp8.
+        sm100_latent_fp8: sparse latents of GLM become fp8 on SM100 by themselves.
+        multimodal_floor: a step holds the largest image or video of models that see it whole.
         one_tensor: the pool is one tensor; before, one per layer.
         stage_pools: pools of the stages keep their own size although fewer blocks are used.
     """
@@ -125,6 +135,16 @@ class Rules:
     hybrid_latent_alignment: int = 64
     block_choice: str = "forced"
     latent_blocks: str = ""
+    long_rope_starts_short: bool = False
+    native_caches: bool = False
+    remainder_to_last: bool = True
+    latent_fp8_from_ada: bool = False
+    packed_latent_by_name: bool = False
+    composite_backends: bool = False
+    wide_fp8_blocks: bool = False
+    alibi_refuses_fp8: bool = False
+    sm100_latent_fp8: bool = False
+    multimodal_floor: bool = False
     one_tensor: bool = False
     stage_pools: bool = False
 
@@ -155,7 +175,8 @@ CHANGES: tuple[Change, ...] = (
     _row("0.8.0", DRIVEN, "V1 by default; pipelines, pooling, states, encoder-decoders and caches"
          " that FlashAttention 3 does not read stay on V0", "engine/arg_utils.py, envs.py",
          v0_for=("pipeline", "pooling", "states", "encoder_decoder", "cache_format", "old_gpu"),
-         batch_class="hopper", fit_check="layers", prefix_caching=True, latent_blocks="flashmla",
+         batch_class="hopper", remainder_to_last=False,
+         fit_check="layers", prefix_caching=True, latent_blocks="flashmla",
          stage_pools=True),
     _row("0.8.3", READ, "one block of the pool serves no request", "v1/core/block_pool.py",
          null_block=True),
@@ -178,7 +199,8 @@ CHANGES: tuple[Change, ...] = (
          groups_by_stage=False, deals_layers=True, mixed_pages=True),
     _row("0.11.1", DRIVEN, "states of marked classes are cached per block; larger stages' pools are"
          " cut to the smallest", "model_executor/models/config.py, v1/core/kv_cache_utils.py",
-         state_caching="marked", stage_pools=False, latent_blocks="multiples"),
+         state_caching="marked", stage_pools=False, latent_blocks="multiples",
+         long_rope_starts_short=True, native_caches=True),
     _row("0.12.0", DRIVEN, "unequal pages are brought to one size; groups take the wider bucket"
          " when it is below 1.25 x the narrower", "v1/core/kv_cache_utils.py", unifies_pages=True,
          close_bucket_ratio=1.25),
@@ -201,10 +223,13 @@ CHANGES: tuple[Change, ...] = (
     _row("0.20.0", DRIVEN, "takes 0.92 of the GPU; the pool is one tensor; max_num_seqs must not"
          " exceed the blocks of a model with states", "config/cache.py, config/compilation.py",
          gpu_memory_utilization=0.92, one_tensor=True, states_limit_sequences=True,
-         drafts_align=True, latent_pool="tuples", hybrid_latent_alignment=1),
+         drafts_align=True, latent_pool="tuples", hybrid_latent_alignment=1,
+         packed_latent_by_name=True),
     _row("0.20.1", READ, "the log line's tokens are int(concurrency x length); an override of the"
          " blocks enters the check", "v1/core/kv_cache_utils.py", capacity="concurrency",
          override_is_checked=True),
+    _row("0.22.0", READ, "a step holds the largest image or video of models that see it whole",
+         "engine/arg_utils.py", multimodal_floor=True),
     _row("0.23.0", DRIVEN, "DeepSeek V4's pages lie in slots", "v1/core/kv_cache_utils.py",
          latent_pool="slots"),
     _row("0.24.0", DRIVEN, "pages that do not divide the largest are padded",
@@ -214,6 +239,9 @@ CHANGES: tuple[Change, ...] = (
     _row("0.27.0", DRIVEN, "DeepSeek V4's blocks are as wide as the widest group; blocks of a"
          " hybrid with latents hold 128 tokens at least", "v1/core/kv_cache_utils.py",
          latent_pool="widest", hybrid_latent_alignment=128),
+    _row("0.27.0", READ, "Triton's MLA kernel reads fp8 from compute capability 8.9 on; models with"
+         " ALiBi read no fp8 cache", "v1/attention/backends/mla/triton_mla.py,"
+         " v1/attention/backends/flash_attn.py", latent_fp8_from_ada=True, alibi_refuses_fp8=True),
     _row("0.28.0", DRIVEN, "hybrids cache prefixes by default, states at block boundaries (align)"
          " for all classes; GPUs of 160 GiB batch 16,384 tokens",
          "engine/arg_utils.py, model_executor/models/config.py", state_caching="align",
@@ -222,6 +250,14 @@ CHANGES: tuple[Change, ...] = (
          "v1/core/kv_cache_planning.py, config/vllm.py", reserves_null_block=True,
          runner_v2_for="all", latent_pool="packed",
          checkpoint_kinds=("kimi_delta_attention",)),
+    _row("0.30.0", DRIVEN, "DeepSeek V4 takes its packed cache by itself; image prefixes have"
+         " backends made of two", "models/deepseek_v4/attention.py,"
+         " v1/attention/backends/registry.py", packed_latent_by_name=False,
+         composite_backends=True),
+    _row("0.31.0", READ, "FlashAttention 4 takes blocks of 64 for fp8 heads of 512",
+         "v1/attention/backends/flash_attn.py", wide_fp8_blocks=True),
+    _row("0.32.0", DRIVEN, "GLM's sparse latents become fp8 on SM100",
+         "model_executor/models/config.py", sm100_latent_fp8=True),
     _row("0.32.0", DRIVEN, "states of Mamba 2 take a block more for checkpoints inside a prefill",
          "v1/kv_cache_interface.py", checkpoint_kinds=("mamba2", "kimi_delta_attention")),
     _row("0.33.0", DRIVEN, "so do gated delta nets", "v1/kv_cache_interface.py",

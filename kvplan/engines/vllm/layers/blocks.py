@@ -150,7 +150,7 @@ def _forced(model: Model, slots: Sequence[Slot], states: str) -> BlockChoice:
         why = "the default"
     kept_states = [slot for slot in slots if slot.role == STATE]
     attention = any(slot.role != STATE for slot in slots)
-    if not kept_states or not attention:
+    if not kept_states or not attention or settings.rules.is_v0:
         return BlockChoice(size, None, None, why)
     state_page = max(slot.shapes.bytes for slot in kept_states if slot.shapes is not None)
     token_page = _token_page(model, [])

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from kvplan.engines.vllm.backends.flash_attn import flash_attn_4
 from kvplan.engines.vllm.backends.query import AttentionQuery
 from kvplan.engines.vllm.facts import dtype as dtypes
+from kvplan.engines.vllm.facts.classes import class_named
 from kvplan.engines.vllm.facts.dtype import CacheDType
 from kvplan.engines.vllm.facts.families import Family, family_of
+from kvplan.engines.vllm.facts.versions import HISTORY
 from kvplan.engines.vllm.options.settings import Settings
 from kvplan.spec import states as kept
 from kvplan.spec.model import ModelSpec
@@ -74,6 +76,9 @@ class Model:
             forced_backend=self.settings.attention_backend or forced,
             run_quantized=self.cache.is_quantized,
             dcp=self.settings.dcp > 1,
+            composites=self.settings.rules.composite_backends,
+            wide_fp8_blocks=self.settings.rules.wide_fp8_blocks,
+            latent_fp8_from_ada=self.settings.rules.latent_fp8_from_ada,
         )
 
 
@@ -98,8 +103,13 @@ def build_model(spec: ModelSpec, settings: Settings) -> Model:
         UsageError: a format that vLLM cannot be asked for.
     """
     family = family_of(spec)
+    if settings.rules.is_v0 and family.encoder_only and spec.heads and spec.hidden_size:
+        # V0 sets a cache aside for every attention layer, also where none is read.
+        head = kept.FullAttention(kv_heads=spec.heads, head_dim=spec.hidden_size // spec.heads)
+        spec = spec.replaced(kinds=dict.fromkeys(spec.kinds, (head,)), text_attention=None)
     if spec.text_attention == "bidirectional":  # models/qwen2.py: encoder-only attention, no cache
         spec = spec.replaced(kinds=dict.fromkeys(spec.kinds, ()))
+    spec = _lent(spec, settings.rules.version)
     if family.slides_over_context and spec.max_context is not None:
         spec = _sliding_over(spec, spec.max_context)
     running, _ = dtypes.model_dtype(spec, settings.model_dtype, settings.gpu)
@@ -107,7 +117,15 @@ def build_model(spec: ModelSpec, settings: Settings) -> Model:
     latent = any(isinstance(s, (kept.LatentAttention, kept.CompressedLatent)) for s in every)
     mla = latent and family.latent and not settings.latent_disabled and settings.rules.latents
     asked = dtypes.spelled(settings.cache_dtype)
-    cache = dtypes.resolve(asked, spec, family, settings.gpu, running, latent=mla)
+    cache = dtypes.resolve(
+        asked,
+        spec,
+        family,
+        settings.gpu,
+        running,
+        latent=mla,
+        sm100_fp8=settings.rules.sm100_latent_fp8,
+    )
     if family.packed_latent and (cache.name == "auto" or cache.name.startswith("fp8")):
         cache = dtypes.CacheDType("fp8_ds_mla", "uint8", "models/deepseek_v4: its only layout")
     head_size, kv_heads = _model_shape(spec, mla, widest=family.widest_layer)
@@ -133,6 +151,32 @@ def build_model(spec: ModelSpec, settings: Settings) -> Model:
         ),
         skipped=boundary | named,
     )
+
+
+def _lent(spec: ModelSpec, version: str) -> ModelSpec:
+    """A class that transformers lends has attention in every layer, as far as vLLM sees.
+
+    Newer releases read the layers' types; up to 0.19 states became attention of the model's shape.
+    """
+    row = class_named(spec.architecture)
+    lent = row is not None and not row.is_own(version)
+    if not lent or HISTORY.number(version) >= HISTORY.number("0.20.0"):
+        return spec
+    attention = next(
+        (
+            states
+            for states in spec.kinds.values()
+            if any(isinstance(s, kept.HeadState) for s in states)
+        ),
+        None,
+    )
+    if attention is None:
+        return spec
+    kinds = {
+        name: attention if any(isinstance(s, RecurrentState) for s in states) else states
+        for name, states in spec.kinds.items()
+    }
+    return spec.replaced(kinds=kinds)
 
 
 def _sliding_over(spec: ModelSpec, window: int) -> ModelSpec:
@@ -226,6 +270,9 @@ def state_mode(model: Model, *, caches: bool) -> str:
     if not caches:
         return ONCE
     marked = _keeps_every_block(model)
+    alone = all(isinstance(s, RecurrentState) for s in model.spec.states())
+    if rules.state_caching == "marked" and alone:
+        return ONCE
     if asked in (ALIGN, ALL):
         return ALL if asked == ALL and marked else ALIGN
     if rules.state_caching == ALIGN or not marked:

@@ -37,7 +37,9 @@ def _uneven(exception: str, kv_heads: int, tp: int, how: str) -> Refused:
     return Refused("heads-not-divisible", exception, message, kv_heads=kv_heads, tp=tp)
 
 
-def stage_sizes(layers: int, stages: int, partition: str | None) -> tuple[int, ...]:
+def stage_sizes(
+    layers: int, stages: int, partition: str | None, *, remainder_to_last: bool = False
+) -> tuple[int, ...]:
     """Layers of each pipeline stage.
 
     Raises:
@@ -64,6 +66,9 @@ def stage_sizes(layers: int, stages: int, partition: str | None) -> tuple[int, .
             )
         return sizes
     sizes_ = [layers // stages] * stages
+    if remainder_to_last:
+        sizes_[-1] += layers % stages
+        return tuple(sizes_)
     for back in range(layers % stages):
         # The last stage also holds the output head, so it is spared.
         sizes_[-(back + 2) if stages > 1 else -1] += 1

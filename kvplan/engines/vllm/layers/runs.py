@@ -62,7 +62,12 @@ def kinds_of(model: Model, layers: tuple[str, ...], *, on_last_stage: bool) -> t
     if on_last_stage:
         sizes = (*[0] * (stages - 1), len(layers))
     else:
-        sizes = stage_sizes(len(layers), stages, model.settings.partition)
+        sizes = stage_sizes(
+            len(layers),
+            stages,
+            model.settings.partition,
+            remainder_to_last=model.settings.rules.remainder_to_last,
+        )
         if model.skipped:
             layers = tuple(
                 name + "\0" if index in model.skipped else name for index, name in enumerate(layers)

@@ -66,7 +66,7 @@ def slots_of(model: Model, states: tuple[kept.State, ...], *, skipped: bool) -> 
     indexer = next((state for state in states if isinstance(state, kept.Indexer)), None)
     skip_windows = "sliding_window" in model.settings.skip_layers
     for state in states:
-        plain = skipped or model.family.native_cache_only
+        plain = skipped or (model.family.native_cache_only and model.settings.rules.native_caches)
         plain = plain or (skip_windows and isinstance(state, kept.SlidingAttention))
         dtype = model.cache.for_model(model.dtype) if plain else model.cache
         if isinstance(state, kept.CompressedLatent):
@@ -168,6 +168,8 @@ def _decompressed(model: Model, state: kept.LatentAttention) -> kept.FullAttenti
     """A latent that vLLM stores as plain heads: K of nope + rope elements, V padded to the same."""
     heads = state.heads or model.heads
     head_dim = (state.qk_nope_head_dim or 0) + state.qk_rope_head_dim
+    if model.family.latent and not model.settings.rules.latents:
+        head_dim = 256  # 0.6.6, config.py: a constant for DeepSeek V2 and V3
     return kept.FullAttention(kv_heads=heads, head_dim=head_dim)
 
 

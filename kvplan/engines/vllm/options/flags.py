@@ -47,6 +47,8 @@ def _row(
 
 _FLAGS: tuple[Flag, ...] = (
     _row("gpu", (), str, "h100", "kvplan: which kernels, and so which block sizes, vllm chooses"),
+    _row("transformers", ("--transformers",), str, None,
+         "kvplan: the transformers library beside vllm"),
     _row("max_model_len", ("--max-model-len",), length_or_auto, None, _MODEL),
     _row("dtype", ("--dtype",), str, "auto", _MODEL),
     _row("quantization", ("--quantization", "-q"), str, None, _MODEL),

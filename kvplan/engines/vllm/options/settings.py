@@ -78,6 +78,7 @@ class Settings:
     long_length_allowed: bool
     chunked_local_hybrid: bool
     model_runner_v2: bool | None
+    transformers_5: bool
     given: frozenset[str]
     provenance: tuple[Provenance, ...]
 
@@ -184,6 +185,7 @@ def read_settings(request: Request, rules: Rules) -> Settings:
         long_length_allowed=value("VLLM_ALLOW_LONG_MAX_MODEL_LEN"),
         chunked_local_hybrid=(rules.chunked_groups if given_chunked is None else given_chunked),
         model_runner_v2=value("VLLM_USE_V2_MODEL_RUNNER"),
+        transformers_5=str(value("transformers") or "").startswith(("5", "6")),
         given=frozenset(values),
         provenance=tuple(notes),
     )

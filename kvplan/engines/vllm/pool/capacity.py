@@ -148,6 +148,7 @@ class PoolPlan:
         num_blocks: blocks of the pool; None when it would not start.
         refusal: why it would not start.
         longest: the longest request that would fit, when asked for.
+        own_blocks: blocks that each stage's memory would have held.
         most_seqs: the largest max_num_seqs that would start, when a larger one was asked for.
         capacity, concurrency: as in the log line; None without a pool.
     """
@@ -157,6 +158,7 @@ class PoolPlan:
     refusal: Refusal | None = None
     longest: int | None = None
     most_seqs: int | None = None
+    own_blocks: tuple[int, ...] = ()
     capacity: int | None = None
     concurrency: float | None = None
 
@@ -212,12 +214,14 @@ def plan_pool(
                 length=load.length, num_blocks=None, refusal=refusal, longest=longest_fit
             )
     blocks = min(have // size for have, size in zip(memory, per_block, strict=True))
+    own = tuple(have // size for have, size in zip(memory, per_block, strict=True))
     if override is not None:
-        blocks = override
+        blocks, own = override, ()
     capacity, concurrency = capacity_of(pool, load, blocks)
     plan = PoolPlan(
-        length=load.length, num_blocks=blocks, capacity=capacity, concurrency=concurrency
-    )
+        length=load.length, num_blocks=blocks, capacity=capacity, concurrency=concurrency,
+        own_blocks=own,
+    )  # fmt: skip
     if most_sequences is None or not pool.has_states or most_sequences <= blocks:
         return plan
     return replace(plan, refusal=_too_many_sequences(most_sequences, blocks), most_seqs=blocks)
@@ -236,6 +240,10 @@ def _too_many_sequences(asked: int, blocks: int) -> Refusal:
 def capacity_of(pool: Pool, load: Load, blocks: int) -> tuple[int, float]:
     """(tokens, concurrency) of the log line for a pool of this many blocks."""
     smallest = min(group.tokens_per_block(load.length) for group in pool.groups)
+    if pool.rules.groups_by_stage and all(
+        isinstance(run.spec, StateSpec) for group in pool.groups for run in group.members
+    ):
+        smallest = 16  # the cache's own block size, which no attention raised
     if pool.rules.capacity == "pool":
         tokens = blocks * smallest
         return tokens, tokens / load.length

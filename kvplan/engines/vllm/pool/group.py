@@ -38,6 +38,10 @@ class Group:
         """Tokens of one block, where the longest request has `length`."""
         return self.members[0].spec.tokens_per_block(length)
 
+    def members_on(self, stage: int) -> int:
+        """Layers on one stage."""
+        return sum(run.counts[stage] for run in self.members)
+
     def blocks(self, load: Load) -> int:
         """Blocks one request needs."""
         return max(run.spec.blocks(load) for run in self.members)
