@@ -8,7 +8,7 @@ a lead of 15; a state that a sequence keeps once is `fixed` alone. Exact integer
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple
 
 from kvplan.arithmetic import round_up
@@ -61,6 +61,22 @@ class Steps(NamedTuple):
 def pieces(size: int, *, cap: int | None = None, floor: int = 0) -> Step:
     """How many pieces of `size` tokens cover a sequence: the last one counts in full."""
     return Step(1, size, size - 1, floor, cap)
+
+
+def largest_of(steps: Collection[Steps]) -> Steps | None:
+    """The steps that are never less than any other; None where no one is by its form alone.
+
+    Of pieces that differ in their size, the smallest are the most.
+    """
+    first, *others = steps
+    if not others:
+        return first
+    if any(each.fixed or len(each.terms) != 1 for each in steps):
+        return None
+    terms = [each.terms[0] for each in steps]
+    if any(term != pieces(term.size) for term in terms):
+        return None
+    return Steps(0, (min(terms, key=lambda term: term.size),))
 
 
 def total(parts: Iterable[tuple[int, Steps]]) -> Steps:

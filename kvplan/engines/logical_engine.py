@@ -5,13 +5,16 @@ Its figure is of the whole model, whatever the ranks; its layout divides the ten
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
 from kvplan.engines.base import Engine, Prepared
+from kvplan.engines.kit.staircase import Staircase
 from kvplan.engines.layout import CacheLayout, Plan, with_tensors
-from kvplan.engines.logical import logical_cache
+from kvplan.engines.request import cache_dtypes, context_of
 from kvplan.errors import UsageError
 from kvplan.notice import Notice
+from kvplan.steps import total
 
 if TYPE_CHECKING:
     from kvplan.engines.request import Request
@@ -53,16 +56,30 @@ class PreparedLogical(Prepared):
         self.spec = spec
         self.request = request
 
+    @cached_property
+    def staircase(self) -> Staircase:
+        """Bytes of the whole model: each state's entries times the bytes of one."""
+        spec, request = self.spec, self.request
+        dtypes = cache_dtypes(spec, request)
+        encoder = request.encoder_tokens or spec.encoder_tokens
+        return Staircase(
+            steps=total(
+                (layers * state.entry_bytes(dtypes), state.steps(encoder))
+                for _, states, layers in spec.counted_kinds(with_draft=request.with_draft)
+                for state in states
+            )
+        )
+
     def _asked(self, ctx: int | None, batch: int) -> Request:
         return self.request.replaced(ctx=ctx, batch=batch)
 
     def plan(self, ctx: int | None, batch: int) -> Plan:
-        needed = logical_cache(self.spec, self._asked(ctx, batch)).bytes
+        tokens = context_of(self.spec, self._asked(ctx, batch))
         return Plan(
             engine=LogicalEngine.name,
             version="",
             whole_model=True,
-            peak_bytes=needed,
+            peak_bytes=self.staircase.at(tokens, batch),
             notices=_unsharded(self.request),
         )
 

@@ -16,6 +16,7 @@ from typing import ClassVar
 from kvplan.dtypes import DTYPES, CacheDTypes, DType, find_dtype, near_dtypes
 from kvplan.record import doc
 from kvplan.spec.states import MAX_VALUE, FieldError, State
+from kvplan.steps import Steps
 
 
 def _format(field_name: str, name: str | None, otherwise: DType) -> DType:
@@ -91,8 +92,8 @@ class RecurrentState(State):
         )
         return conv + matrix
 
-    def entries(self, tokens: int, encoder_tokens: int) -> int:
-        return 1
+    def steps(self, encoder_tokens: int | None) -> Steps:
+        return Steps(1)
 
     @property
     def depends_on_context(self) -> bool:

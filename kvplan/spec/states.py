@@ -1,7 +1,7 @@
 """What a layer can keep of the past: one frozen type per kind of state.
 
-Each kind answers two questions: how many bytes is one entry (given the formats), and how many
-entries are held after T tokens of one sequence. Everything else is a sum.
+Each kind answers two questions: how many bytes is one entry (given the formats), and by which steps
+entries are added (`steps`, from which `entries` after T tokens follow). Everything else is a sum.
 
     full         kv_heads x (head_dim + v_head_dim)      T
     sliding      same                                    min(T, window)
@@ -24,6 +24,7 @@ from typing import ClassVar, NamedTuple
 from kvplan.dtypes import CacheDTypes
 from kvplan.errors import SpecError
 from kvplan.record import Record, doc
+from kvplan.steps import Step, Steps
 
 # Far above any count in any model; keeps sums of hostile specs printable.
 MAX_VALUE = 2**50
@@ -78,9 +79,13 @@ class State(Record):
         """Bytes of one entry."""
         raise NotImplementedError
 
+    def steps(self, encoder_tokens: int | None) -> Steps:
+        """Entries one sequence holds, by its tokens; an encoder of None has as many as those."""
+        raise NotImplementedError
+
     def entries(self, tokens: int, encoder_tokens: int) -> int:
         """Entries one sequence holds after `tokens` tokens."""
-        raise NotImplementedError
+        return self.steps(encoder_tokens).at(tokens)
 
     @property
     def depends_on_context(self) -> bool:
@@ -144,8 +149,8 @@ class FullAttention(HeadState):
     kind: ClassVar[str] = "full"
     summary: ClassVar[str] = "full attention: K and V of every token"
 
-    def entries(self, tokens: int, encoder_tokens: int) -> int:
-        return tokens
+    def steps(self, encoder_tokens: int | None) -> Steps:
+        return Steps(0, (Step(1),))
 
 
 class SlidingAttention(HeadState):
@@ -157,8 +162,8 @@ class SlidingAttention(HeadState):
 
     window: int = doc("tokens in the window")
 
-    def entries(self, tokens: int, encoder_tokens: int) -> int:
-        return min(tokens, self.window)
+    def steps(self, encoder_tokens: int | None) -> Steps:
+        return Steps(0, (Step(1, cap=self.window),))
 
 
 class ChunkedAttention(HeadState):
@@ -170,8 +175,8 @@ class ChunkedAttention(HeadState):
 
     chunk: int = doc("tokens in one chunk (attention_chunk_size)")
 
-    def entries(self, tokens: int, encoder_tokens: int) -> int:
-        return min(tokens, self.chunk)
+    def steps(self, encoder_tokens: int | None) -> Steps:
+        return Steps(0, (Step(1, cap=self.chunk),))
 
 
 class CrossAttention(HeadState):
@@ -181,8 +186,8 @@ class CrossAttention(HeadState):
     entry_name: ClassVar[str] = "encoder tokens held"
     summary: ClassVar[str] = "cross attention: K and V of the encoder's tokens"
 
-    def entries(self, tokens: int, encoder_tokens: int) -> int:
-        return encoder_tokens
+    def steps(self, encoder_tokens: int | None) -> Steps:
+        return Steps(0, (Step(1),)) if encoder_tokens is None else Steps(encoder_tokens)
 
     @property
     def depends_on_context(self) -> bool:
@@ -208,8 +213,8 @@ class LatentAttention(State):
     def entry_bytes(self, dtypes: CacheDTypes) -> int:
         return dtypes.k.vectors_bytes(1, self.kv_lora_rank + self.qk_rope_head_dim)
 
-    def entries(self, tokens: int, encoder_tokens: int) -> int:
-        return tokens
+    def steps(self, encoder_tokens: int | None) -> Steps:
+        return Steps(0, (Step(1),))
 
     @property
     def factors(self) -> tuple[Factor, ...]:
@@ -245,9 +250,9 @@ class CompressedLatent(State):
     def period(self) -> int:
         return self.ratio or 1
 
-    def entries(self, tokens: int, encoder_tokens: int) -> int:
-        compressed = tokens // self.ratio if self.ratio else 0
-        return min(tokens, self.window) + compressed
+    def steps(self, encoder_tokens: int | None) -> Steps:
+        window = Step(1, cap=self.window)
+        return Steps(0, (window, Step(1, self.ratio)) if self.ratio else (window,))
 
     @property
     def factors(self) -> tuple[Factor, ...]:
@@ -278,8 +283,8 @@ class Indexer(State):
     def period(self) -> int:
         return self.ratio
 
-    def entries(self, tokens: int, encoder_tokens: int) -> int:
-        return tokens // self.ratio
+    def steps(self, encoder_tokens: int | None) -> Steps:
+        return Steps(0, (Step(1, self.ratio),))
 
     @property
     def factors(self) -> tuple[Factor, ...]:
@@ -305,8 +310,8 @@ class SharedCache(State):
     def entry_bytes(self, dtypes: CacheDTypes) -> int:
         return 0
 
-    def entries(self, tokens: int, encoder_tokens: int) -> int:
-        return 0
+    def steps(self, encoder_tokens: int | None) -> Steps:
+        return Steps()
 
     @property
     def depends_on_context(self) -> bool:

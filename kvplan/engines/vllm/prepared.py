@@ -13,9 +13,11 @@ from dataclasses import replace
 from functools import cached_property
 from typing import NamedTuple
 
+from kvplan.arithmetic import ceil_div
 from kvplan.dtypes import find_dtype
 from kvplan.engines.base import P, Prepared
 from kvplan.engines.kit.refusal import Refusal, Refused
+from kvplan.engines.kit.staircase import Staircase
 from kvplan.engines.layout import (
     CacheLayout,
     GroupMember,
@@ -27,13 +29,16 @@ from kvplan.engines.layout import (
     version_notices,
     with_tensors,
 )
+from kvplan.engines.vllm.facts.gpus import batch_defaults
 from kvplan.engines.vllm.facts.versions import HISTORY, Rules
 from kvplan.engines.vllm.layers.specs import ChunkedSpec, Load, SlidingSpec
-from kvplan.engines.vllm.planning import Built, Planned, at_length
+from kvplan.engines.vllm.length import derived_length
+from kvplan.engines.vllm.planning import Broken, Built, Planned, at_length
 from kvplan.engines.vllm.pool.capacity import Pool, PoolPlan, capacity_of, plan_pool
 from kvplan.engines.vllm.pool.group import Group
 from kvplan.engines.vllm.reasons import reasons_of
 from kvplan.notice import Notice
+from kvplan.steps import Steps
 
 # What JSON shows of a refusal that comes before any pool, and of a pool.
 REFUSED = (
@@ -82,6 +87,46 @@ class PreparedVllm(Prepared):
         self.rules = built.settings.rules
         self.dp = dp
         self.notes = notes
+
+    @cached_property
+    def staircase(self) -> Staircase | None:
+        """The pool of a request; None where a refusal or a group has not that form."""
+        settings = self.settings
+        parts = self.built.parts
+        unlike = settings.batched_tokens is not None and settings.chunked_prefill is False
+        if isinstance(parts, Broken) or unlike or settings.state_block_size is not None:
+            return None
+        first, last = (1, None) if settings.length is not None else self._constant_from()
+        try:
+            made = self._at(first)
+        except Refused:
+            return None
+        if settings.length is not None:
+            last = made.load.length
+        pool = parts.pool
+        if not pool.groups:
+            return Staircase(steps=Steps(), unit=0, first=first, last=last)
+        found = pool.request_steps(made.load)
+        if found is None:
+            return None
+        steps, divisor = found
+        return Staircase(
+            steps=steps,
+            divisor=divisor,
+            once=int(pool.rules.null_block),
+            unit=max(self._per_block),
+            first=first,
+            last=last,
+        )
+
+    def _constant_from(self) -> tuple[int, int | None]:
+        """The lengths from which max_num_batched_tokens is the same, and up to which one starts."""
+        settings, first = self.settings, 1
+        if settings.batched_tokens is None and not settings.rules.is_v0:
+            tokens, _ = batch_defaults(settings.gpu, settings.rules.batch_class)
+            first = ceil_div(tokens, settings.seqs)
+        derived = None if settings.long_length_allowed else derived_length(self.built.spec)
+        return first, None if derived is None else int(derived)
 
     def plan(self, ctx: int | None, batch: int) -> Plan:
         try:

@@ -24,6 +24,7 @@ from kvplan.engines.vllm.layers.specs import Load, StateSpec
 from kvplan.engines.vllm.pool import latent_pool
 from kvplan.engines.vllm.pool.group import Group
 from kvplan.engines.vllm.pool.kv_layout import is_block_outermost
+from kvplan.steps import Steps, largest_of, total
 from kvplan.units import format_bytes
 
 
@@ -105,6 +106,19 @@ class Pool:
         if self._latent_pool in (latent_pool.TUPLES, latent_pool.SLOTS):
             return latent_pool.request_blocks(self.groups, load)
         return sum(group.blocks_on(stage, load) for group in self.groups)
+
+    def request_steps(self, load: Load) -> tuple[Steps, int] | None:
+        """(steps, divisor) of `request_blocks`; None when a group's members take unequal blocks."""
+        each = []
+        for group in self.groups:
+            most = largest_of({run.spec.steps(load) for run in group.members})
+            if most is None:
+                return None
+            each.append(most)
+        if self._latent_pool in (latent_pool.TUPLES, latent_pool.SLOTS):
+            widths, divisor = latent_pool.widths(self.groups)
+            return total(zip(widths, each, strict=True)), divisor
+        return total((1, steps) for steps in each), 1
 
     def request_bytes(self, load: Load, stage: int) -> int:
         """Bytes that one request needs on a rank of this stage."""

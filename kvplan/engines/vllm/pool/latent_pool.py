@@ -39,10 +39,16 @@ def bytes_per_block(groups: Sequence[Group], stage: int, how: str) -> int:
 
 def request_blocks(groups: Sequence[Group], load: Load) -> int:
     """Blocks of one request up to 0.26: the bytes its groups fill over the latents' width."""
+    filled_by, width = widths(groups)
+    blocks = (group.blocks(load) for group in groups)
+    return ceil_div(sum(n * own for n, own in zip(blocks, filled_by, strict=True)), width)
+
+
+def widths(groups: Sequence[Group]) -> tuple[tuple[int, ...], int]:
+    """(bytes that a block of each group fills, the width of the latents' group)."""
     latents = next(group for group in groups if _is_latent(group))
-    width = max(1, _width(groups, latents))  # a block smaller than a row holds no bytes
-    filled = sum(group.blocks(load) * _width(groups, group) for group in groups)
-    return ceil_div(filled, width)
+    # a block smaller than a row holds no bytes
+    return tuple(_width(groups, group) for group in groups), max(1, _width(groups, latents))
 
 
 def charged_bytes(groups: Sequence[Group], load: Load, stage: int) -> int:
