@@ -31,6 +31,7 @@ evidence: dev  ## tests against recordings and configs that lie outside this rep
 bench: dev  ## start-up against the bare imports, and engine plans per second
 	$(BIN)/python -m tests.bench.startup
 	$(BIN)/python -m tests.bench.vllm
+	$(BIN)/python -m tests.bench.replay $(TRACES)
 
 catalogue: dev  ## check every spec of model_specs/ and compile them
 	$(BIN)/python -m kvplan.spec.folder

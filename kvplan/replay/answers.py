@@ -16,7 +16,7 @@ from kvplan.replay.generated import Generated
 from kvplan.replay.planned import Planned
 from kvplan.replay.report import Report
 from kvplan.replay.request import Request, Row
-from kvplan.replay.run import Load, Outcome, Source, replay
+from kvplan.replay.run import Load, Outcome, Source, ample, replay
 from kvplan.replay.traces import Trace
 
 Told = Callable[[Request, int], None]
@@ -97,7 +97,7 @@ def answer(question: Question, told: Told | None = None) -> Report:
         partial=outcome.partial,
         left_out=left_out,
         part=question.shard,
-        smallest_pool=outcome.smallest_pool,
+        smallest_pool=_smallest(question, source, outcome),
         scan=tuple(_scan(question)) if question.scan else (),
         what_if=tuple(_what_if(question)) if question.what_if else (),
         estimate=mean_blocks(facts, source.rows(), load) if question.estimate else None,
@@ -124,6 +124,18 @@ def part_of(source: Source, part: int, parts: int) -> Source:
         yield from islice(source.rows(), count * (part - 1) // parts, count * part // parts)
 
     return replace(source, rows=rows)
+
+
+def _smallest(question: Question, source: Source, outcome: Outcome) -> int | None:
+    """The smallest pool that changes nothing, by an ample run where this one was not."""
+    facts = question.planned.facts
+    trace = question.trace
+    known = outcome.smallest_pool is not None or outcome.meters.requests == 0
+    if known or (facts.prefix_caching and source.shares_text) or facts.aligned_states:
+        return outcome.smallest_pool
+    if outcome.partial or (isinstance(trace, Trace) and not trace.rereadable):
+        return None
+    return replay(ample(facts), source, question.load, digest=False).smallest_pool
 
 
 def _row(facts: Facts, outcome: Outcome) -> dict[str, Any]:

@@ -5,6 +5,7 @@ Source: vllm 0.33.0, v1/core/kv_cache_manager.py allocate_slots.
 
 from __future__ import annotations
 
+from kvplan.replay.depth import Depth
 from kvplan.replay.facts import STATE, Facts
 from kvplan.replay.lookup import NOTHING, Hit, Lookup
 from kvplan.replay.nodes import Table
@@ -24,6 +25,8 @@ class BlockCache:
 
     def __init__(self, facts: Facts, unit: int) -> None:
         self.pool = Pool(facts.usable_blocks, unhashed_first=facts.switches.unhashed_first)
+        self.refused_all = False  # the last one refused had no room for its whole text
+        self.depth = Depth()
         self._facts = facts
         self._texts = Texts(unit)
         self._lookup = Lookup(facts, self._texts)
@@ -60,18 +63,22 @@ class BlockCache:
         free = self.pool.free - watermark
         tables: list[Table] = [group.new_table() for group in self._groups]
         pairs = list(zip(self._groups, tables, hits, strict=True))
+        needed = 0
         if self._facts.reserve_full:
-            needed = 0
             for group, table, hit in pairs:
                 needed += group.missing_for(table, hit, known, reused, prefill_end, capped=True)
             if needed > free:
+                self.refused_all = self.depth.refused = True
                 return False
+        whole = needed
         end = reused + new
         needed = 0
         for group, table, hit in pairs:
             needed += group.missing_for(table, hit, end, reused, prefill_end, capped=False)
         if needed > free:
+            self.depth.refused = True
             return False
+        self.depth.admission(self.pool.used + max(whole, needed), alone=alone)
         if reused:
             for group, table, hit in pairs:
                 group.adopt(table, hit, reused)
@@ -105,6 +112,7 @@ class BlockCache:
             taken += group.grow(table, end)
         if taken:
             self.pool.take(taken)
+            self.depth.held(self.pool.used)
         if self._caching:
             self.remember(request, min(end, request.known))
         return True

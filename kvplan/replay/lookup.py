@@ -132,8 +132,18 @@ class Lookup:
         """The pieces from a block on until one is missing, and where."""
         found: list[list[Piece]] = [[] for _ in alike]
         block = start
+        single = alike[0] if len(alike) == 1 else None
         for node, _, high in self._texts.spans(request, size, start):
-            high = min(high, end)
+            if high > end:
+                high = end
+            if single is not None and block < high:
+                runs = node.runs.get(single)
+                if runs is None:
+                    return found, block
+                first = runs[0]
+                if first.low <= block and high <= first.high:  # nearly always
+                    found[0].append((first, block, high))
+                    block = high
             while block < high:
                 pieces = [_piece(node.runs.get(index, ()), block, high) for index in alike]
                 reach = min(stop for _, stop in pieces)

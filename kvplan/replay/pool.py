@@ -24,6 +24,7 @@ class Pool:
     def __init__(self, usable: int, *, unhashed_first: bool = True) -> None:
         self.usable = usable
         self.free = usable
+        self.changes = 0  # grows whenever more may fit, or be found, than before
         self._bare = usable  # free blocks without a hash, in front of all others
         self.unhashed_first = unhashed_first
         self._ends = ends = Run(-1, 0, 0, None, 0)
@@ -58,6 +59,7 @@ class Pool:
     def give_bare(self, count: int) -> None:
         """Take back blocks without a hash."""
         self.free += count
+        self.changes += count
         if self.unhashed_first:
             self._bare += count
         elif count:
@@ -65,6 +67,7 @@ class Pool:
 
     def give(self, run: Run) -> None:
         """One user of a run less; without any it waits at the end of the queue."""
+        self.changes += 1
         for part in reversed(run.whole()):
             part.users -= 1
             if not part.users:

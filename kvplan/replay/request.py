@@ -36,10 +36,13 @@ class Request:
         ids: see `Row`.
         seen: output tokens that the scheduler knows.
         computed: tokens whose keys and values are, or are about to be, in the cache.
-        settled: those of them that were known to be computed before the last step.
+        in_flight: those of them that the step before computes, whose outcome is not known yet.
         highest: most tokens that were ever computed, so what comes again is recomputed.
         order: position in the order of admission.
-        due: the step that samples its last token, as long as it decodes.
+        started, due: the steps that sample its first token since it was admitted, and its last.
+        base: while it decodes, `base` + clock tokens were computed before a step.
+        placeholders, stale: tokens under way that count, and that came before a preemption.
+        running: it holds blocks.
         first, first_token: steps of its first admission and of its first token.
         preemptions: how often it lost its blocks.
         tables: its blocks, one table for each group, None while it waits.
@@ -49,7 +52,7 @@ class Request:
     __slots__ = (
         "arrive", "base", "computed", "due", "first", "first_token", "highest", "hit", "ids",
         "in_flight", "index", "junction", "order", "output", "path", "placeholders",
-        "preemptions", "prompt", "running", "seen", "settled", "stale", "tables",
+        "preemptions", "prompt", "running", "seen", "stale", "started", "tables",
     )  # fmt: skip
 
     def __init__(
@@ -62,7 +65,6 @@ class Request:
         self.ids = ids
         self.seen = 0
         self.computed = 0
-        self.settled = 0
         self.highest = 0
         self.in_flight = 0
         self.placeholders = 0
@@ -70,6 +72,7 @@ class Request:
         self.order = 0
         self.base = 0
         self.due = NEVER
+        self.started = NEVER
         self.first = NEVER
         self.first_token = NEVER
         self.preemptions = 0
@@ -78,6 +81,13 @@ class Request:
         self.tables: list[Table] | None = None
         self.path: list[Node] | None = None
         self.hit: object = None
+
+    def decode_at(self, clock: int, lag: int) -> None:
+        """Set what the scheduler knows of it when a step begins in which it decodes."""
+        self.computed = self.base + clock
+        self.seen = self.computed + 1 - lag - self.prompt
+        if lag and clock > self.started + 1:
+            self.in_flight = 1
 
     @property
     def known(self) -> int:

@@ -7,6 +7,10 @@ from dataclasses import dataclass, replace
 
 from kvplan.replay.arrivals import Arrivals
 from kvplan.replay.cache import BlockCache
+from kvplan.replay.calendar import BlockCalendar, only_grows
+from kvplan.replay.counting import CountingCache
+from kvplan.replay.depth import Depth
+from kvplan.replay.events import Events, Preempted
 from kvplan.replay.facts import Facts
 from kvplan.replay.meters import Meters
 from kvplan.replay.request import Request, Row
@@ -84,17 +88,46 @@ def replay(
     Raises:
         InputError: a line that cannot be read.
     """
-    meters = Meters(digest=digest, ended=ended)
-    rows = _Rows(source.rows(), partial=partial)
-    arrivals = Arrivals(rows, step_ms=load.step_ms, clients=load.clients)
-    cache = BlockCache(facts, source.unit)
-    stuck = Walk(facts, cache, arrivals, meters).run()
+    nothing_found = not (facts.prefix_caching and source.shares_text)
+    counts = nothing_found and only_grows(facts) and not facts.visits_all
+    if counts and facts.prefix_caching:
+        counts = ended is None  # a second run would tell twice
+    for counting in (True, False) if counts else (False,):
+        meters = Meters(digest=digest, ended=ended)
+        rows = _Rows(source.rows(), partial=partial)
+        arrivals = Arrivals(rows, step_ms=load.step_ms, clients=load.clients)
+        stepper: Walk | Events
+        cache: BlockCache | BlockCalendar | CountingCache
+        if facts.visits_all:
+            cache = BlockCache(facts, source.unit)
+            stepper = Walk(facts, cache, arrivals, meters)
+        elif counting:
+            cache = CountingCache(facts)
+            # What was preempted may be found again, by itself.
+            until = facts.prefix_caching
+            stepper = Events(facts, cache, arrivals, meters, until_preempted=until)
+        else:
+            cache = BlockCalendar(facts, source.unit)
+            stepper = Events(facts, cache, arrivals, meters)
+        try:
+            stuck = stepper.run()
+        except Preempted:
+            continue
+        break
     if stuck is not None:
         meters.unfinished(arrivals.taken + arrivals.rest())
     return Outcome(
-        facts=facts, meters=meters, engine=BLOCKS, partial=rows.why,
+        facts=facts, meters=meters, partial=rows.why,
+        engine=COUNTING if counting or not facts.prefix_caching else BLOCKS,
         stuck=None if stuck is None else stuck.index,
+        smallest_pool=_smallest(facts, cache.depth, meters) if nothing_found else None,
     )  # fmt: skip
+
+
+def _smallest(facts: Facts, depth: Depth, meters: Meters) -> int | None:
+    if meters.preemptions or facts.aligned_states:
+        return None
+    return depth.smallest_pool(facts, meters.peak_blocks)
 
 
 def ample(facts: Facts) -> Facts:

@@ -160,6 +160,7 @@ class Attention:
                 else:
                     run = Run(self._index, low, stop, node, 1)
                     node.insert(run)
+                    self._pool.changes += 1
                     table.kept.append(run)
                 low = stop
             if low >= high:

@@ -61,12 +61,16 @@ class Texts:
         path = self.path(request)
         shared = self.shared(request)
         unit = self.unit
-        first = start * size // unit
-        for index in range(first, len(path) - 1):
-            low = unit * index // size
-            high = min(unit * (index + 1), shared) // size
-            if low < high and start < high:
-                yield path[index], low, high
+        low = -1
+        for index in range(start * size // unit, len(path) - 1):
+            end = unit * (index + 1)
+            high = (end if end < shared else shared) // size
+            if low < 0:
+                low = unit * index // size
+            if low < high:
+                if start < high:
+                    yield path[index], low, high
+                low = high
         yield path[-1], shared // size, _ENDLESS
 
     def spans_back(self, request: Request, size: int, end: int) -> Iterator[tuple[Node, int, int]]:
