@@ -83,8 +83,13 @@ def undecided(name: str, why: str, *, predicted: Figure = None, measured: Figure
 
 def agreement(checks: Iterable[Check]) -> bool:
     """Whether something was compared and nothing disagreed."""
+    return verdict_of(checks) is True
+
+
+def verdict_of(checks: Iterable[Check]) -> bool | None:
+    """Whether all that was compared agrees; None where nothing could be compared."""
     verdicts = [check.ok for check in checks]
-    return True in verdicts and False not in verdicts
+    return False if False in verdicts else True if True in verdicts else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,9 +130,14 @@ class Verification:
     notes: tuple[str, ...] = field(default=())
 
     @property
-    def ok(self) -> bool:
-        """Whether something was compared and nothing disagreed."""
-        return agreement(self.checks)
+    def ok(self) -> bool | None:
+        """Whether all that was compared agrees; None where nothing could be compared."""
+        return verdict_of(self.checks)
+
+    @property
+    def exit_code(self) -> int:
+        """0 agrees, 1 does not, 2 nothing was compared, which is no verdict."""
+        return {True: 0, False: 1, None: 2}[self.ok]
 
 
 def over_ranks(reports: Sequence[RankReport]) -> tuple[Check, ...]:

@@ -108,7 +108,7 @@ def _verify(values: Values, *, rank: int) -> int:
         for check in found.checks:
             if check.ok is False:
                 complain(f"kvplan verify: rank {rank}: {check.name}: {check.why}")
-    return 0 if found.ok else 1
+    return found.exit_code
 
 
 def _running(values: Values, request: Request) -> int:
@@ -131,7 +131,7 @@ def _running(values: Values, request: Request) -> int:
         allow_network=values["allow_network"],
     )
     emit("verify", found, values)
-    return 0 if found.ok else 1
+    return found.exit_code
 
 
 def _limits(values: Values) -> Limits:

@@ -110,7 +110,9 @@ def _figure(value: object) -> str:
     return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
-def _summary(checks: Sequence[Check], ok: bool) -> str:
+def _summary(checks: Sequence[Check], ok: bool | None) -> str:
+    if ok is None:
+        return "nothing could be compared, so there is no verdict"
     failed = sum(check.ok is False for check in checks)
     open_ = sum(check.ok is None for check in checks)
     passed = len(checks) - failed - open_

@@ -30,6 +30,9 @@ def hold_against_logical(spec: ModelSpec, seen: Seen, request: Request) -> tuple
         UsageError: the cache's format is not known.
     """
     if seen.engine == "llamacpp":
+        if "kv" in seen.pools:  # lines of old releases: one size, K and V in 16 bits
+            half = parse_dtype(request.dtype if request.dtype != "auto" else "f16", "--dtype")
+            return tuple(_ollama(spec, seen, request, half, "llama.cpp's cache"))
         return tuple(_llamacpp(spec, seen))
     tp = int(_fact(seen, "tensor_parallel_size", str(request.tp)))
     if _fact(seen, "enable_dp_attention", "False") == "True":
@@ -144,7 +147,13 @@ def _side(state: kept.State, side: str, dtype: DType) -> int:
     return dtype.vectors_bytes(state.kv_heads, state.head_dim if side == "k" else state.value_dim)
 
 
-def _ollama(spec: ModelSpec, seen: Seen, request: Request, dtype: DType) -> Iterable[Check]:
+def _ollama(
+    spec: ModelSpec,
+    seen: Seen,
+    request: Request,
+    dtype: DType,
+    whose: str = "Ollama's own estimate",
+) -> Iterable[Check]:
     tokens = request.ctx or int(_fact(seen, "n_ctx", "0"))
     printed = seen.pools.get("kv")
     if printed is None or not tokens:
@@ -153,7 +162,7 @@ def _ollama(spec: ModelSpec, seen: Seen, request: Request, dtype: DType) -> Iter
         )
         return
     key, value, uniform = _per_token(spec, 1, dtype, dtype)
-    why = f"{key + value:,} bytes per token x {tokens:,} tokens, Ollama's own estimate"
+    why = f"{key + value:,} bytes per token x {tokens:,} tokens, {whose}"
     yield _pool("kv_bytes", (key + value) * tokens, printed.scaled(MIB), 0, why, uniform)
 
 

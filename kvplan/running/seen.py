@@ -23,6 +23,15 @@ OUTCOMES = {
 }
 
 
+# What can end a start once its pool is there, and what helps.
+REMEDIES = {
+    "cuda-out-of-memory": "leave the device more: a lower --gpu-memory-utilization or"
+    " --max-num-seqs, or --enforce-eager",
+    "state-blocks-too-few": "a --max-num-seqs of at most num_blocks, or --enforce-eager",
+    "engine-died": "its own lines above say why",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Fact:
     """A setting that a log names.
@@ -48,6 +57,7 @@ class Seen:
         terms: GiB of the engine's own budget, by name.
         outcome: STARTED, TOO_LONG, NO_MEMORY or FAILED once the log says so.
         v0: the lines are those of vLLM's first engine.
+        failure: code of what ended a start that had its pool already, as in `REMEDIES`.
         pools: bytes of each pool that an engine lists, by name.
     """
 
@@ -58,6 +68,7 @@ class Seen:
     terms: dict[str, Printed] = field(default_factory=dict)
     outcome: str | None = None
     v0: bool = False
+    failure: str | None = None
     pools: dict[str, Printed] = field(default_factory=dict)
 
     def take(self, name: str, figure: Printed) -> None:
@@ -73,9 +84,15 @@ class Seen:
     @property
     def tells(self) -> bool:
         """Whether it says anything of the cache."""
-        return bool(self.figures or self.pools or self.outcome or self.terms)
+        found = self.figures or self.pools or self.outcome or self.terms or self.failure
+        return bool(found)
 
     @property
     def complete(self) -> bool:
         """Whether it says how the cache turned out."""
-        return self.outcome is not None or CAPACITY in self.figures or BLOCKS in self.figures
+        return (
+            self.outcome is not None
+            or self.failure is not None
+            or CAPACITY in self.figures
+            or BLOCKS in self.figures
+        )

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kvplan.checks import Verification
+from kvplan.checks import Check, Verification
 from kvplan.dtypes import find_dtype
 from kvplan.engines.request import Request
 from kvplan.errors import KvplanError, UnknownModelError, UsageError
@@ -15,7 +15,7 @@ from kvplan.plan.size import SizeResult, size
 from kvplan.running.fetch import metrics_lines
 from kvplan.running.logical import hold_against_logical
 from kvplan.running.readers import ENGINES, read_log
-from kvplan.running.seen import Seen
+from kvplan.running.seen import AVAILABLE, Seen
 from kvplan.running.text import read_lines
 from kvplan.running.vllm.agreement import Findings, hold_against_vllm
 from kvplan.running.vllm.metrics import read_metrics
@@ -90,7 +90,12 @@ def verify_running(
     else:
         checks = hold_against_logical(loaded.spec, seen, request)
         found = Findings(checks=checks, notes=(), request=request, engine=None)
+    checks = found.checks
+    if loaded is not None and model is not None:
+        checks = (*_named_alike(loaded, seen, find), *checks)
     notes += found.notes
+    if not any(check.ok is not None for check in checks):
+        notes.append(_missing(loaded, seen))
     predicted = _size(loaded, found, specs)
     if predicted is not None and predicted.allocated is not None:
         notes += predicted.allocated.reasons
@@ -98,7 +103,7 @@ def verify_running(
         size=predicted,
         layout=None,
         device=_device(name, source, seen, found),
-        checks=found.checks,
+        checks=checks,
         notes=tuple(dict.fromkeys(notes)),
     )
 
@@ -135,6 +140,40 @@ def _model(given: str | None, seen: Seen, find: Any, notes: list[str]) -> Loaded
         f"MODEL is {found.spec.name}, which the log names as {fact.value} (line {fact.line:,})"
     )
     return found
+
+
+def _named_alike(loaded: LoadedModel, seen: Seen, find: Any) -> tuple[Check, ...]:
+    """The check that MODEL keeps what the engine's own model keeps; () where that is not known."""
+    fact = seen.facts.get("model")
+    if fact is None or is_path(name := hub_id(fact.value)):
+        return ()
+    try:
+        own = find(name).spec
+    except KvplanError:
+        return ()
+    alike = (own.kinds, own.layers) == (loaded.spec.kinds, loaded.spec.layers)
+    if alike or own.name == loaded.spec.name:
+        return ()
+    return (
+        Check(
+            name="model", predicted=loaded.spec.name, measured=own.name, difference=None,
+            tolerance=None, ok=False, unit="",
+            why=f"the engine names its model as {fact.value} (line {fact.line:,}), whose cache is"
+            f" another than that of {loaded.spec.name}",
+        ),
+    )  # fmt: skip
+
+
+def _missing(loaded: LoadedModel | None, seen: Seen) -> str:
+    """What would let something be compared."""
+    wanted = [] if loaded is not None else ["MODEL"]
+    if "version" not in seen.facts:
+        wanted.append("the engine's version (--engine NAME@VERSION)")
+    if "max_model_len" not in seen.facts:
+        wanted.append("the length of a request (--ctx)")
+    if AVAILABLE not in seen.figures:
+        wanted.append("the line that says how much memory is left for the cache")
+    return f"nothing could be compared; what would help: {', '.join(wanted) or 'more of the log'}"
 
 
 def is_path(name: str) -> bool:

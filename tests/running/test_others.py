@@ -69,7 +69,7 @@ def test_another_model_disagrees(
 ) -> None:
     """The same figures are not those of a model with other heads."""
     code, answer = _run(text, tmp_path, capsys, "Qwen/Qwen2.5-0.5B", *words)
-    assert code == 1
+    assert code in (1, 2)  # 2 where all that could be compared is undecided
     assert True not in [check["ok"] for check in answer["checks"]]
 
 
@@ -82,7 +82,7 @@ def test_windows_and_states_stay_undecided(
         "SWAKVPool mem usage: 64.52 GB, swa size: 644444, full size: 805556\n"
     )
     code, answer = _run(text, tmp_path, capsys, "google/gemma-4-E4B-it")
-    assert code in (0, 1)
+    assert code == 2  # nothing was compared
     undecided = [check for check in answer["checks"] if check["ok"] is None]
     assert undecided
     assert False not in [check["ok"] for check in answer["checks"]]

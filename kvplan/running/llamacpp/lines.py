@@ -24,6 +24,8 @@ _CACHE = re.compile(
     rf"+(\d+)(?:/\d+)? seqs\), K \((\w+)\): +{_F} MiB, V \((\w+)\): +{_F} MiB"
 )
 _OLD = re.compile(rf"KV self size += +{_F} MiB, K \((\w+)\): +{_F} MiB, V \((\w+)\): +{_F} MiB")
+# Before b1500 without its two halves; MB meant 2^20 bytes there.
+_OLDEST = re.compile(rf"(?i)\bkv self size += +{_F} Mi?B\s*$")
 _RECURRENT = re.compile(
     rf"llama_memory_recurrent: +size = +{_F} MiB \( *(\d+) cells, +(\d+) layers, +(\d+) seqs\)"
 )
@@ -40,7 +42,8 @@ def begins(line: str) -> bool:
 
 def read_line(line: str, number: int, seen: Seen) -> bool:
     """Note what a line says; False when it says nothing of llama.cpp's."""
-    if "llama" not in line and "KV self size" not in line and "print_info" not in line:
+    hints = ("llama", "self size", "print_info")
+    if not any(hint in line for hint in hints):
         return False
     found = _CACHE.search(line)
     if found is not None:
@@ -49,6 +52,11 @@ def read_line(line: str, number: int, seen: Seen) -> bool:
     found = _OLD.search(line)
     if found is not None:
         _take(seen, number, None, None, found[2], found[3], found[4], found[5])
+        return True
+    found = _OLDEST.search(line)
+    if found is not None:
+        seen.pools["kv"] = read_printed(found[1], number, decimals=2)
+        seen.outcome = s.STARTED
         return True
     found = _RECURRENT.search(line)
     if found is not None:

@@ -89,6 +89,12 @@ def _basis(judge: Judge, judged: Judged) -> list[str]:
         notes.append(
             f"agrees with {option} {value}, which neither the log nor the command line states"
         )
+    assumed = None if judged.pool is None else judged.pool.made.settings.gpu
+    if not setup.stated("gpu") and "gpu" not in judged.answers and assumed is not None:
+        notes.append(
+            f"which GPU it is is not stated: kernels as on {assumed.name} were taken;"
+            " --gpu NAME says otherwise"
+        )
     missing = [
         name
         for name in ("max_model_len", "tensor_parallel_size", "kv_cache_dtype")
@@ -124,7 +130,9 @@ def _causes(judge: Judge, judged: Judged, model: LoadedModel, find_model: LoadMo
                 return [f"likely cause: the log is of {named}, and its figures agree with that"]
     words = judge.causes(judged)
     if words:
-        return [f"likely cause: it agrees with {word}" for word in words]
+        if len(words) == 1:
+            return [f"likely cause: it agrees with {words[0]}"]
+        return [f"possible cause: it agrees with {word}" for word in words]
     return [_leftover(judged)]
 
 

@@ -22,12 +22,10 @@ def checks_of(pool: PoolOf, seen: Seen, given: Given) -> tuple[Check, ...]:
     if s.BLOCK_SIZE in seen.figures:
         found.append(_block_size(pool, seen.figures[s.BLOCK_SIZE]))
     if s.BLOCKS in seen.figures:
-        check = blocks.take_blocks(seen.figures[s.BLOCKS])
-        if check is not None:
-            found.append(check)
+        found.append(blocks.take_blocks(seen.figures[s.BLOCKS]))
     if s.CPU_BLOCKS in seen.figures:
-        stated = "swap_space" in seen.facts
-        found.append(_cpu_blocks(pool, seen.figures[s.CPU_BLOCKS], given.swap_gib, stated))
+        printed = seen.figures[s.CPU_BLOCKS]
+        found.append(_cpu_blocks(pool, printed, given.swap_gib, given.swap_stated))
     if s.POOL_TOKENS in seen.figures:
         found.append(blocks.take_pool_tokens(seen.figures[s.POOL_TOKENS]))
     if s.CAPACITY in seen.figures:

@@ -28,6 +28,8 @@ from kvplan.spec.model import ModelSpec
 from kvplan.spec.recurrent import RecurrentState
 
 _MOST_COMBINATIONS = 2000
+_LENGTHS = (2048, 4096, 8192, 16384, 32768, 65536, 131072)
+_KERNELS = ("a100", "h100", "b200", "rtx5090")  # one of each generation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +96,7 @@ class Judge:
             int(override) if override else None,
             TABLE.value(FLAGS["kv_cache_memory_bytes"], cache) if cache else None,
             self.setup.swap_gib,
+            swap_stated=self.setup.swap_stated,
         )
         return Judged(
             version=version,
@@ -141,9 +144,9 @@ class Judge:
             if self.one(version, self.setup.options, judged.answers).agrees
         ]
 
-    def causes(self, judged: Judged, *, most: int = 3) -> list[str]:
-        """What else would make every figure fit, one change at a time."""
-        found: list[str] = []
+    def causes(self, judged: Judged, *, most: int = 5) -> list[str]:
+        """What else would make every figure fit, what needs least first, one change at a time."""
+        found: list[tuple[int, str]] = []
         extras = self._open_answers() if self._telling else [{}]
         for words, version, changes in self._changes(judged):
             options = {k: v for k, v in judged.options.items() if changes.get(k, v) != ""}
@@ -152,11 +155,11 @@ class Judge:
                 tried = self.one(version, options, {**extra, **put})
                 if tried.agrees and (not extra or tried.evidence > 1 or self.anchored):
                     also = "".join(f" and {name} {value}" for name, value in extra.items())
-                    found.append(f"{words}{also}")
+                    found.append((len(extra), f"{words}{also}"))
                     break
             if len(found) == most:
                 break
-        return found
+        return [words for _, words in sorted(found, key=lambda one: one[0])]
 
     def _open_answers(self) -> list[dict[str, str]]:
         """No answer, and each single answer to a question that nothing answers."""
@@ -214,9 +217,19 @@ class Judge:
         for size in ("16", "32", "64", "128"):
             if size != now("block_size"):
                 yield f"blocks of {size} tokens", version, {"block_size": size}
+        if "max_model_len" not in self.seen.facts:  # else the figures are about that length
+            lengths = {*_LENGTHS, *((self.spec.max_context,) if self.spec.max_context else ())}
+            for length in sorted(lengths):
+                if str(length) != now("max_model_len"):
+                    yield f"max_model_len {length:,}", version, {"max_model_len": str(length)}
+        if "gpu" not in self.seen.facts:
+            for gpu in _KERNELS:
+                if gpu != now("gpu"):
+                    yield f"the kernels of a {gpu} (--gpu)", version, {"gpu": gpu}
         for other in versions_of(self.seen):
             if other != rules_of(version)[0].version:
-                yield f"the rules of vllm {other}: {_difference(version, other)}", other, {}
+                words = _difference(version, other, self.spec)
+                yield f"the rules of vllm {other}: {words}", other, {}
 
     def _draft_changes(
         self, version: str, options: Mapping[str, str]
@@ -243,17 +256,21 @@ def _ranks_words(spec: ModelSpec, tp: str) -> str:
     return f"tensor_parallel_size {tp}"
 
 
-def _difference(version: str, other: str) -> str:
+def _difference(version: str, other: str, spec: ModelSpec) -> str:
+    """What changed between two releases, of what can concern a model like this."""
     first, second = rules_of(version)[0], rules_of(other)[0]
-    if first.hybrid_groups != second.hybrid_groups:
+    every = list(spec.states())
+    windows = any(isinstance(one, kept.SlidingAttention | kept.ChunkedAttention) for one in every)
+    states = any(isinstance(one, RecurrentState) for one in every)
+    if windows and first.hybrid_groups != second.hybrid_groups:
         return "windows got groups of their own in 0.9.1"
     if first.capacity != second.capacity:
         return "what its log line calls tokens changed in 0.9.1 and 0.20.1"
-    if first.in_flight_batches != second.in_flight_batches:
+    if windows and first.in_flight_batches != second.in_flight_batches:
         return "windows are charged for all batches in flight since 0.26"
-    if first.checkpoint_kinds != second.checkpoint_kinds:
+    if states and first.checkpoint_kinds != second.checkpoint_kinds:
         return "which states take a block for checkpoints changed in 0.29, 0.32 and 0.33"
-    if first.close_bucket_ratio != second.close_bucket_ratio:
+    if (windows or states) and first.close_bucket_ratio != second.close_bucket_ratio:
         return "how wide groups are changed in 0.12 and 0.18"
     if first.fit_check != second.fit_check:
         return "what the start-up check charges changed"

@@ -53,6 +53,11 @@ _TOO_LONG = re.compile(
 _POOL_TOO_SMALL = re.compile(rf"max seq len \({_N}\) [^(]{{0,120}}KV cache \({_N}\)")
 _NO_MEMORY = "No available memory for the cache"
 _FAILED = re.compile(r"Engine core initialization failed|EngineCore failed to start")
+# What ends a start that has its pool, by code; the first that is seen counts.
+_FAILURES: tuple[tuple[re.Pattern[str], str], ...] = (
+    (re.compile(r"CUDA out of memory|OutOfMemoryError|HIP out of memory"), "cuda-out-of-memory"),
+    (re.compile(r"max_num_seqs \(\d+\)[^(]*Mamba cache blocks"), "state-blocks-too-few"),
+)
 
 _TERMS: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...] = tuple(
     (re.compile(pattern), names)
@@ -82,7 +87,7 @@ _HINTS = (
     "KV cache", "KV Cache", "blocks", "vLLM", "LLM engine", "args: ", "memory", "block size",
     "max seq len", "Maximum concurrency", "max model len", "max_num_batched_tokens",
     "model weights take", "ngineCore", "Engine core", "num_gpu_blocks", "kv_cache_size",
-    "█", "▀", "▄",
+    "out of memory", "OutOfMemoryError", "Mamba cache", "█", "▀", "▄",
 )  # fmt: skip
 
 
@@ -183,7 +188,13 @@ def _read_refusal(line: str, number: int, seen: Seen) -> bool:
     if _NO_MEMORY in line:
         seen.outcome = s.NO_MEMORY
         return True
+    for pattern, code in _FAILURES:
+        if pattern.search(line) is not None:
+            seen.failure = seen.failure or code
+            return True
     if _FAILED.search(line) is not None:
+        if seen.outcome == s.STARTED:
+            seen.failure = seen.failure or "engine-died"
         seen.outcome = seen.outcome or s.FAILED
         return True
     found = _TOO_LONG.search(line)

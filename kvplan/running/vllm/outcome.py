@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kvplan.checks import Check
 from kvplan.running import seen as s
-from kvplan.running.seen import OUTCOMES, Seen
+from kvplan.running.seen import OUTCOMES, REMEDIES, Seen
 from kvplan.running.vllm.pool import PoolOf
 from kvplan.running.vllm.possible import Blocks, Given
 from kvplan.running.vllm.words import bytes_check, count_check, gib, plain
@@ -56,8 +56,10 @@ def refusal_checks(pool: PoolOf, seen: Seen, given: Given) -> list[Check]:
 def outcome_check(pool: PoolOf, seen: Seen, given: Given, blocks: Blocks) -> Check | None:
     """Whether the engine would start, and whether it did."""
     predicted, why = _verdict(pool, seen, given, blocks)
-    if predicted is None and why is None:
+    if predicted is None and why is None and seen.failure is None:
         return None
+    if seen.failure is not None and seen.outcome in (None, s.STARTED, s.FAILED):
+        return _ended(seen.failure, predicted)
     measured = OUTCOMES[seen.outcome] if seen.outcome else None
     if measured is None:
         if predicted == s.STARTED:
@@ -75,6 +77,20 @@ def outcome_check(pool: PoolOf, seen: Seen, given: Given, blocks: Blocks) -> Che
         tolerance=None,
         ok=None if predicted is None or measured is None else agrees,
         why=why or "",
+        unit="",
+    )
+
+
+def _ended(code: str, predicted: str | None) -> Check:
+    """The check that has failed because the engine ended although its pool fits."""
+    return Check(
+        name="starts",
+        predicted=OUTCOMES[predicted] if predicted else None,
+        measured=f"ends: {code}",
+        difference=None,
+        tolerance=None,
+        ok=False,
+        why=f"the log shows the pool and then that the engine ended; {REMEDIES[code]}",
         unit="",
     )
 

@@ -8,9 +8,9 @@ agree among each other: that tells a wrong block size, group count or length, no
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from kvplan.checks import Check
+from kvplan.checks import Check, undecided
 from kvplan.running import seen as s
 from kvplan.running.printed import Printed
 from kvplan.running.seen import Seen
@@ -26,24 +26,29 @@ class Given:
     Attributes:
         available: bytes of one rank, printed or exact; None when nothing says.
         override: --num-gpu-blocks-override.
-        swap_gib: host memory for swapped blocks (V0).
+        swap_gib, swap_stated: host memory for swapped blocks (V0), and whether it is the default.
     """
 
     available: Printed | None
     override: int | None
     swap_gib: float
+    swap_stated: bool
 
 
-def given_of(seen: Seen, override: int | None, cache_bytes: int | None, swap_gib: float) -> Given:
+def given_of(
+    seen: Seen,
+    override: int | None,
+    cache_bytes: int | None,
+    swap_gib: float,
+    *,
+    swap_stated: bool = False,
+) -> Given:
     """What a start and its options give."""
-    if cache_bytes is not None:
-        return Given(
-            available=Printed(float(cache_bytes), 0.0, 0), override=override, swap_gib=swap_gib
-        )
     printed = seen.figures.get(s.AVAILABLE)
-    return Given(
-        available=printed.scaled(GIB) if printed else None, override=override, swap_gib=swap_gib
-    )
+    available = printed.scaled(GIB) if printed else None
+    if cache_bytes is not None:
+        available = Printed(float(cache_bytes), 0.0, 0)
+    return Given(available=available, override=override, swap_gib=swap_gib, swap_stated=swap_stated)
 
 
 class Blocks:
@@ -83,12 +88,13 @@ class Blocks:
                 self.guess = both[0]
         return bool(both)
 
-    def take_blocks(self, printed: Printed) -> Check | None:
+    def take_blocks(self, printed: Printed) -> Check:
         measured = int(printed.value)
         predicted, spread = self.guess, self.range
         ok = self._narrow(range(measured, measured + 1))
         if predicted is None or spread is None:
-            return None
+            why = "nothing says how much memory the blocks are out of"
+            return replace(undecided("num_blocks", why, measured=measured), unit="blocks")
         return count_check(
             "num_blocks", predicted, measured, half(spread), ok, self.basis, "blocks"
         )

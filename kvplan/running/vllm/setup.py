@@ -45,7 +45,8 @@ class Setup:
         version: of the rules; None when nothing says.
         options: vLLM's options by name.
         lines: where the log states an option, 0 for the command line.
-        swap_gib: host memory for swapped blocks (V0).
+        swap_gib: host memory for swapped blocks (V0); the default where nothing states it.
+        swap_stated: whether something does.
         notes: what was overridden or could not be read.
         log_model: the model that the log names.
         has_config: the log holds the engine's configuration line.
@@ -56,6 +57,7 @@ class Setup:
     options: Mapping[str, str]
     lines: Mapping[str, int]
     swap_gib: float
+    swap_stated: bool
     notes: tuple[str, ...]
     log_model: str | None
     has_config: bool
@@ -103,12 +105,13 @@ def settle(seen: Seen, request: Request, version: str | None) -> Setup:
     own = seen.facts.get("version")
     found = _version(version, own, seen, notes)
     model = seen.facts.get("model")
-    swap = seen.facts.get("swap_space")
+    swap = options.get("swap_space")
     return Setup(
         version=found,
         options=options,
         lines=lines,
-        swap_gib=float(swap.value) if swap and re.fullmatch(r"\d+(\.\d+)?", swap.value) else 4.0,
+        swap_gib=float(swap) if swap and re.fullmatch(r"\d{1,6}(\.\d+)?", swap) else 4.0,
+        swap_stated=swap is not None,
         notes=tuple(notes),
         log_model=model.value if model else None,
         has_config="dtype" in seen.facts,

@@ -30,6 +30,7 @@ def test_a_whole_line_of_serve() -> None:
         "enforce_eager": "true",
         "optimization_level": "3",
         "distributed_executor_backend": "mp",
+        "swap_space": "4",
     }
 
 

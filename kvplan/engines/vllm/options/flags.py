@@ -59,6 +59,7 @@ _FLAGS: tuple[Flag, ...] = (
          share, None, _CACHE),
     _row("kv_cache_memory_bytes", ("--kv-cache-memory-bytes", "--kv-cache-memory"), human_int, None,
          _CACHE),
+    _row("swap_space", ("--swap-space",), float, 4.0, f"{_CACHE}: GiB of host memory, up to 0.10"),
     _row("num_gpu_blocks_override", ("--num-gpu-blocks-override",), int, None, _CACHE),
     _row("enable_prefix_caching", ("--enable-prefix-caching",), boolean, None,
          "engine/arg_utils.py _set_default_chunked_prefill_and_prefix_caching_args"),

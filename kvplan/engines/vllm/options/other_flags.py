@@ -81,7 +81,7 @@ _ONE = """
     safetensors-prefetch-num-threads scheduler-delay-factor scheduling-policy seed
     show-hidden-metrics-for-version shutdown-timeout sleep-mode-backend
     sparse-indexer-topk-backend sse-keep-alive-interval ssl-ca-certs ssl-cert-reqs ssl-certfile
-    ssl-ciphers ssl-keyfile stream-interval structured-outputs-config swap-space tokenizer
+    ssl-ciphers ssl-keyfile stream-interval structured-outputs-config tokenizer
     tokenizer-mode tokenizer-pool-extra-config tokenizer-pool-size tokenizer-pool-type
     tokenizer-revision tool-call-parser tool-parser-plugin tool-server tool-strict-level uds
     uvicorn-log-level video-pruning-method video-pruning-rate watchdog-config watermark
