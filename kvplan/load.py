@@ -16,7 +16,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kvplan.errors import InputError, UnknownModelError
 from kvplan.notice import Notice
@@ -54,6 +54,15 @@ class LoadedModel(NamedTuple):
     asked: str | None = None
     upload: str | None = None
 
+    def __repr__(self) -> str:
+        return f"LoadedModel({self.asked or self.spec.name!r})"
+
+    def to_dict(self) -> dict[str, Any]:
+        """What `kvplan models NAME --json` prints of it: plain data, ready for JSON."""
+        from kvplan import to_dict
+
+        return to_dict(self)
+
     @property
     def title(self) -> str:
         """What a page calls it: `deepseek-r1 (the cache of deepseek-v3)`."""
@@ -61,7 +70,10 @@ class LoadedModel(NamedTuple):
 
 
 def load_model(
-    model: str, *, specs: Sequence[str] | None = None, allow_network: bool = False
+    model: str | os.PathLike[str],
+    *,
+    specs: Sequence[str] | None = None,
+    allow_network: bool = False,
 ) -> LoadedModel:
     """Find and read a model.
 
@@ -75,6 +87,10 @@ def load_model(
         InputError: the file found cannot be read as a model.
         MissingDependencyError: the Hub is to be asked without huggingface_hub.
     """
+    if isinstance(model, os.PathLike):
+        return _from_path(os.path.expanduser(os.fspath(model)))
+    if not isinstance(model, str):
+        raise InputError(f"{type(model).__name__} is no name or path of a model")
     if model == "-":
         return _from_text(_read_stdin(), STDIN)
     if _looks_like_path(model):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import json
 from pathlib import Path
 
 import pytest
@@ -59,3 +60,43 @@ def test_errors_share_one_base():
         size("no-such-model")
     with pytest.raises(kvplan.KvplanError):
         size("llama3-8b", ctx=0)
+
+
+def test_names_paths_and_sizes_as_on_the_command_line(tmp_path):
+    """`fit("name", ..., "40GiB")`, `size(Path(...))`, `ctx="8k"`."""
+    path = tmp_path / "my.yaml"
+    path.write_text("name: my\ndtype: bfloat16\nlayers: 2\nattention: {kv_heads: 1, head_dim: 8}\n")
+
+    assert kvplan.fit("llama3-8b", kvplan.Request(batch=32), "40GiB").max_batch_at_ctx == 40
+    assert size(path, ctx="2k").logical.bytes == 2 * 2048 * 2 * 8 * 2
+    assert size("llama3-8b", ctx="8k").logical.ctx == 8192
+
+
+def test_contradictions_and_wrong_types_are_errors_of_kvplan():
+    """Whatever is wrong with what was asked is a KvplanError."""
+    for wrong in (
+        lambda: size("llama3-8b", ctx=8192, request=kvplan.Request(ctx=4)),
+        lambda: kvplan.fit("llama3-8b", kvplan.Request(), float("nan")),
+        lambda: kvplan.fit("llama3-8b", kvplan.Request(), "much"),
+        lambda: load_model(7),
+        lambda: kvplan.to_dict(object()),
+    ):
+        with pytest.raises(kvplan.KvplanError):
+            wrong()
+
+
+def test_results_are_short_to_read_and_plain_as_data():
+    """A repr on one line; `to_dict` is what `--json` prints."""
+    model = load_model("llama3-8b")
+    request = kvplan.Request(batch=2)
+    for result in (size(model), kvplan.fit(model, request, 2**30), model):
+        assert len(repr(result)) < 100
+        assert json.loads(json.dumps(result.to_dict()))
+    assert repr(model.spec) == "ModelSpec('llama3-8b', 32 layers)"
+
+
+def test_models_and_engines_are_listed():
+    """Both filter and name as the command line does."""
+    assert "kimi-k3" in [spec.name for spec in kvplan.models(search="kimi")]
+    assert kvplan.engines()["vllm"][0] == "0.33.0"
+    assert list(kvplan.engines()) == ["logical", "transformers", "vllm"]

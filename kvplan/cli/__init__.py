@@ -54,7 +54,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _dispatch(args: list[str]) -> int:
-    if args and args[0] in _MODULES:
+    if not args or args[0] in ("-h", "--help"):
+        return _help(None) or (0 if args else 2)  # nothing was asked for
+    if args[0] in _MODULES and ("-h" in args or "--help" in args):
+        return _help(args[0])
+    if args[0] in _MODULES:
         from kvplan.cli.quick import parse
 
         command = _load(args[0])
@@ -65,10 +69,23 @@ def _dispatch(args: list[str]) -> int:
 
     chosen: list[tuple[Command, Values]] = []
     app = build([_load(name) for name in _MODULES], ABOUT, lambda *one: chosen.append(one))
-    code = run(app, args or ["--help"])
-    if chosen:
-        return _run(*chosen[0])
-    return code if args else 2  # nothing was asked for
+    code = run(app, args)
+    return _run(*chosen[0]) if chosen else code
+
+
+def _help(name: str | None) -> int:
+    """Print the help of a command, or of all."""
+    from kvplan.cli import help as pages
+    from kvplan.cli.complain import complain
+    from kvplan.errors import UsageError
+    from kvplan.report.write import deliver
+
+    commands = [_load(name)] if name else [_load(each) for each in _MODULES]
+    try:
+        return deliver(pages.of_command(*commands) if name else pages.of_all(commands, ABOUT), None)
+    except UsageError as error:
+        complain(f"kvplan: {error}")
+        return error.exit_code
 
 
 def _load(name: str) -> Command:

@@ -11,6 +11,8 @@ from typing import Annotated, Any
 import typer
 
 from kvplan.cli.complain import complain
+from kvplan.cli.complete import completer
+from kvplan.cli.engine_names import own_name
 from kvplan.cli.options import Argument, Command, Option
 
 _SETTINGS = {"help_option_names": ["-h", "--help"]}
@@ -80,7 +82,11 @@ def _parse(app: typer.Typer, args: list[str]) -> int:
         message = error.format_message().strip().removesuffix(".")
         nearest = "kvplan" if args[0].startswith("-") else f"kvplan {args[0]}"
         place = getattr(getattr(error, "ctx", None), "command_path", nearest)
-        complain(f"{place}: {message[:1].lower()}{message[1:]}\nhint: {place} --help")
+        own = own_name(message)
+        if own is not None:
+            message = message.partition(" (Possible")[0].partition(" Did you mean")[0]
+        hint = own or f"{place} --help"
+        complain(f"{place}: {message[:1].lower()}{message[1:]}\nhint: {hint}")
         return 2
 
 
@@ -101,7 +107,12 @@ def _argument(argument: Argument) -> Parameter:
     default: Any = Parameter.empty
     if not argument.required:
         kind, default = kind | None, None
-    info = typer.Argument(help=argument.help, metavar=argument.metavar, show_default=False)
+    info = typer.Argument(
+        help=argument.help,
+        metavar=argument.metavar,
+        show_default=False,
+        autocompletion=completer(argument.metavar, argument.name),
+    )
     return _parameter(argument.name, Annotated[kind, info], default)
 
 
@@ -111,7 +122,11 @@ def _option(option: Option) -> Parameter:
         kind = list[str] if option.many else (str | None)
     shown = bool(option.metavar and option.default)
     info = typer.Option(
-        *option.spellings, help=option.help, metavar=option.metavar, show_default=shown
+        *option.spellings,
+        help=option.help,
+        metavar=option.metavar,
+        show_default=shown,
+        autocompletion=completer(option.metavar, option.name),
     )
     return _parameter(option.name, Annotated[kind, info], option.empty)
 

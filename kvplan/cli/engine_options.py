@@ -6,11 +6,12 @@ What a flag means, and whether the engine has it, the engine itself decides.
 
 from __future__ import annotations
 
-from kvplan.cli.options import Option, Values
+from kvplan.cli.options import Option, Values, grouped
 from kvplan.engines import find_engine
 from kvplan.errors import UsageError
 
-ENGINE_OPTIONS = (
+ENGINE_OPTIONS = grouped(
+    "The engine",
     Option("gpu", "the device, for the kernels and so the block sizes an engine chooses", "NAME"),
     Option("block_size", "vllm: tokens per block", "N"),
     Option("max_num_batched_tokens", "vllm: tokens per step", "N"),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from kvplan.cli.options import (
     MODEL_HELP,
     NETWORK,
+    ONE_REQUEST,
     REPORT,
-    REQUEST,
     SPECS,
     Argument,
     Command,
@@ -38,7 +38,7 @@ COMMAND = Command(
     run,
     Argument("model", MODEL_HELP, "MODEL"),
     (
-        *REQUEST,
+        *ONE_REQUEST,
         Option(
             "tokens", "lengths to generate with and without a cache", "N[,N]", "128,512,1024,2048"
         ),
@@ -46,4 +46,5 @@ COMMAND = Command(
         NETWORK,
         *REPORT,
     ),
+    example="kvplan explain gemma-3-27b --ctx 128k",
 )

@@ -7,8 +7,8 @@ from kvplan.cli.options import (
     ENGINE,
     MODEL_HELP,
     NETWORK,
+    ONE_REQUEST,
     REPORT,
-    REQUEST,
     SPECS,
     Argument,
     Command,
@@ -52,16 +52,17 @@ def run(values: Values) -> int:
 
 COMMAND = Command(
     "fit",
-    "Whether MODEL's cache fits, how many sequences, how long a context, how many devices.",
+    "Whether a cache fits: sequences, context, devices.",
     run,
     Argument("model", MODEL_HELP, "MODEL"),
     (
         Option("available_memory", "memory of one rank for its cache: 40GiB, 42949672960", "BYTES"),
-        *REQUEST,
+        *ONE_REQUEST,
         *ENGINE,
         *ENGINE_OPTIONS,
         SPECS,
         NETWORK,
         *REPORT,
     ),
+    example="kvplan fit qwen3-32b --ctx 32k --engine vllm --tp 2 --available-memory 40GiB",
 )

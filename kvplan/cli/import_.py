@@ -29,7 +29,7 @@ def run(values: Values) -> int:
 
 COMMAND = Command(
     "import",
-    "Write the spec of a config.json, a GGUF file or a folder, with where each fact came from.",
+    "Write the spec of a config.json or GGUF file, with origins.",
     run,
     Argument("path", "a file, a folder, a Hugging Face id in the local cache, or -", "PATH"),
     (
@@ -37,4 +37,5 @@ COMMAND = Command(
         NETWORK,
         OUTPUT,
     ),
+    example="kvplan import ./my-model/config.json -o my-model.yaml",
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from kvplan.cli.complain import complain
 from kvplan.cli.options import REPORT, SPECS, Argument, Command, Option, Values
 
 
@@ -29,6 +28,11 @@ def run(values: Values) -> int:
         left_out=lambda message: complain(f"warning: {message}"),
     )
     emit("models", found, values)
+    if not found and values["attention"] is not None:
+        from kvplan.cli.complain import complain
+        from kvplan.plan.models import attention_words
+
+        complain(f"hint: --attention is one of {', '.join(attention_words(list_models()))}")
     return 0 if found else 1
 
 
@@ -39,9 +43,10 @@ COMMAND = Command(
     Argument("name", "a model to show", "NAME", required=False),
     (
         Option("family", "only families that begin with this", "NAME"),
-        Option("attention", "only models with this in their attention: mla, sliding", "LABEL"),
+        Option("attention", "only models with this in their attention: mla, linear", "LABEL"),
         Option("search", "only models with this text in a name", "TEXT"),
         SPECS,
         *REPORT,
     ),
+    example="kvplan models --search qwen3 --attention hybrid-linear",
 )

@@ -24,6 +24,7 @@ class Option(NamedTuple):
         default: the text used when it is absent.
         flags: spellings, when they are more than `--name`.
         many: may be given several times; the value is a list.
+        group: the heading it stands under in the help.
     """
 
     name: str
@@ -32,6 +33,7 @@ class Option(NamedTuple):
     default: str | None = None
     flags: tuple[str, ...] = ()
     many: bool = False
+    group: str = "Options"
 
     @property
     def spellings(self) -> tuple[str, ...]:
@@ -57,29 +59,54 @@ class Argument(NamedTuple):
 
 
 class Command(NamedTuple):
-    """One command: its words and what runs it."""
+    """One command: its words and what runs it.
+
+    Attributes:
+        name: the word on the command line.
+        help: one line that fits a list of commands.
+        run: what it does; returns the exit code.
+        argument: what stands there without a flag.
+        options: its flags, those of one group together.
+        example: a command line that shows what it is for.
+    """
 
     name: str
     help: str
     run: Callable[[Values], int]
     argument: Argument | None
     options: tuple[Option, ...]
+    example: str = ""
 
 
-MODEL_HELP = "a name, a Hugging Face id, a spec, or - for standard input"
+def grouped(group: str, *options: Option) -> tuple[Option, ...]:
+    """The same options under a heading of the help."""
+    return tuple(option._replace(group=group) for option in options)
+
+
+MODEL_HELP = "a name, a Hugging Face id, a file or folder, or - for standard input"
+
+MODELS_GROUP = "Where models come from"
+REPORT_GROUP = "The report"
 
 FORMAT = Option(
     "format", "table, json, csv or md  [default: as --output ends, else table]", "FORMAT"
 )
 JSON = Option("json", "the same as --format json")
 OUTPUT = Option("output", "write the report to a file instead", "FILE", flags=("--output", "-o"))
-SPECS = Option("specs", "folder of your own specs (or KVPLAN_SPECS)", "DIR", many=True)
+SPECS = Option(
+    "specs", "folder of your own specs (or KVPLAN_SPECS)", "DIR", many=True, group=MODELS_GROUP
+)
 
-NETWORK = Option("allow_network", "ask the Hugging Face Hub for a model that is not here")
+NETWORK = Option(
+    "allow_network",
+    "ask the Hugging Face Hub for a model that is not here",
+    group=MODELS_GROUP,
+)
 
-REPORT = (FORMAT, JSON, OUTPUT)
+REPORT = grouped(REPORT_GROUP, FORMAT, JSON, OUTPUT)
 
-REQUEST = (
+REQUEST = grouped(
+    "What is asked",
     Option("ctx", "tokens per sequence (128k = 131,072)  [default: the model's maximum]", "TOKENS"),
     Option("batch", "sequences held at once", "N", "1"),
     Option("dtype", "cache formats, side by side: bf16,fp8,int8", "D[,D]", "auto"),
@@ -89,8 +116,17 @@ REQUEST = (
     Option("with_draft", "count the layers of multi-token prediction too"),
 )
 
-ENGINE = (
-    Option("engine", "whose rules: logical, or an engine, with @VERSION", "ENGINE", "logical"),
+# The same for commands that answer for one format.
+ONE_REQUEST = tuple(
+    option._replace(help="cache format: bf16, fp8, int8, q8_0", metavar="D")
+    if option.name == "dtype"
+    else option
+    for option in REQUEST
+)
+
+ENGINE = grouped(
+    "The engine",
+    Option("engine", "whose rules, with @VERSION where it matters", "ENGINE", "logical"),
     Option("tp", "tensor parallel ranks", "N", "1"),
     Option("pp", "pipeline parallel ranks", "N", "1"),
     Option("dp", "data parallel replicas", "N", "1"),

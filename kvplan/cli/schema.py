@@ -23,4 +23,5 @@ COMMAND = Command(
     run,
     Argument("what", "spec", "WHAT"),
     (OUTPUT,),
+    example="kvplan schema spec -o spec.schema.json",
 )

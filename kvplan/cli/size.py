@@ -67,7 +67,7 @@ def _charged(result: SizeResult, values: Values) -> SizeResult:
 
 COMMAND = Command(
     "size",
-    "How many bytes the cache of MODEL takes, and why.",
+    "How many bytes the cache of a model takes, and why.",
     run,
     Argument("models", MODEL_HELP, "MODEL...", many=True),
     (
@@ -83,4 +83,5 @@ COMMAND = Command(
         NETWORK,
         *REPORT,
     ),
+    example="kvplan size llama3-8b --ctx 128k --batch 32 --engine vllm",
 )

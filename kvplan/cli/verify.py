@@ -14,8 +14,8 @@ from kvplan.cli.options import (
     JSON,
     MODEL_HELP,
     NETWORK,
+    ONE_REQUEST,
     OUTPUT,
-    REQUEST,
     SPECS,
     Argument,
     Command,
@@ -166,7 +166,7 @@ COMMAND = Command(
     Argument("model", MODEL_HELP, "MODEL", required=False),
     (
         Option("device", "cpu, cuda, cuda:1, xpu, mps, or auto", "DEVICE", "auto"),
-        *REQUEST,
+        *ONE_REQUEST,
         *ENGINE,
         *ENGINE_OPTIONS,
         Option("margin", "memory to leave free  [default: 5 %, at most 1GiB]", "BYTES"),
@@ -183,4 +183,5 @@ COMMAND = Command(
         JSON,
         OUTPUT,
     ),
+    example="kvplan verify smollm-135m-instruct --device cpu --decode",
 )

@@ -6,6 +6,8 @@ version; a version that kvplan does not know gets the rules of the nearest known
 
 from __future__ import annotations
 
+import sys
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 from kvplan.errors import UsageError
@@ -51,3 +53,14 @@ def find_engine(text: str, load_model: LoadModel | None = None) -> tuple[Engine,
     kind: type[Engine] = getattr(import_module(module), class_name)
     engine = kind() if load_model is None else kind(load_model)
     return engine, version or engine.versions[0]
+
+
+class _Room(ModuleType):
+    """This room, called: `kvplan.engines()`. A function of that name would hide the package."""
+
+    def __call__(self) -> dict[str, tuple[str, ...]]:
+        """The engines kvplan knows, and the versions whose rules it has, newest first."""
+        return {name: find_engine(name)[0].versions for name in ENGINE_NAMES}
+
+
+sys.modules[__name__].__class__ = _Room

@@ -7,8 +7,9 @@ Costs never fall when batch or context grow, so each inverse is exact: one more 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kvplan.engines import LOGICAL, find_engine
 from kvplan.engines.layout import Plan
@@ -17,8 +18,10 @@ from kvplan.engines.request import Request
 from kvplan.load import LoadedModel, loader
 from kvplan.notice import Notice
 from kvplan.plan.cost import Cost
+from kvplan.plan.given import bytes_of, loaded
 from kvplan.plan.notices import notices_of
 from kvplan.search import largest_or_any
+from kvplan.spec.model import ModelSpec
 from kvplan.units import MIB
 
 # What keeps the context from growing.
@@ -64,6 +67,16 @@ class Fit(NamedTuple):
     plan: Plan
     warnings: tuple[Notice, ...] = ()
 
+    def __repr__(self) -> str:
+        verdict = "fits" if self.fits else "does not fit"
+        return f"Fit({self.model.spec.name!r}, {verdict}, {self.available_bytes} bytes available)"
+
+    def to_dict(self) -> dict[str, Any]:
+        """What `kvplan fit --json` prints of it: plain data, ready for JSON."""
+        from kvplan import to_dict
+
+        return to_dict(self)
+
     @property
     def spare_bytes(self) -> int | None:
         """Bytes left over on the fullest rank, negative when that many are missing."""
@@ -71,9 +84,9 @@ class Fit(NamedTuple):
 
 
 def fit(
-    model: LoadedModel,
+    model: str | os.PathLike[str] | LoadedModel | ModelSpec,
     request: Request,
-    available_bytes: int,
+    available_bytes: int | str,
     engine: str = LOGICAL,
     specs: Sequence[str] | None = None,
     *,
@@ -81,9 +94,36 @@ def fit(
 ) -> Fit:
     """Hold a request against the memory of one rank.
 
+    Args:
+        model: a name or path as `load_model` takes it, a loaded model, or a spec.
+        request: what is asked.
+        available_bytes: what one rank has for its cache, in bytes or as "40GiB".
+        engine: `logical`, or an engine's name, `vllm` or `vllm@0.33.0`.
+        specs: folders of the user's own specs.
+        allow_network: ask the Hugging Face Hub for what is not here.
+
     Raises:
         KvplanError: an unknown engine, or a request it cannot answer.
     """
+    return _fit(
+        loaded(model, specs=specs, allow_network=allow_network),
+        request,
+        bytes_of(available_bytes, "available_bytes"),
+        engine,
+        specs,
+        allow_network=allow_network,
+    )
+
+
+def _fit(
+    model: LoadedModel,
+    request: Request,
+    available_bytes: int,
+    engine: str,
+    specs: Sequence[str] | None,
+    *,
+    allow_network: bool,
+) -> Fit:
     spec = model.spec
     found_engine, version = find_engine(engine, loader(specs, allow_network=allow_network))
     cost = Cost(spec, found_engine, version)

@@ -24,7 +24,7 @@ def list_models(
 
     Args:
         family: how the family's name begins, in any case: `llama`, `llama-3`.
-        attention: a part of the attention label: `mla`, `sliding`, `hybrid-mamba`.
+        attention: a part or a word of the attention label: `mla`, `sliding`, `linear`, `kda`.
         search: text in the name, an alias, a Hugging Face id or a server's tag, in any case;
             blanks, `_` and `:` are dashes.
         specs: folders of the user's own specs; None reads KVPLAN_SPECS.
@@ -71,8 +71,15 @@ def _tell(error: SpecError, left_out: Callable[[str], None] | None) -> None:
     left_out(str(error))
 
 
+def attention_words(specs: Sequence[ModelSpec]) -> list[str]:
+    """What --attention can ask for: the parts of the models' labels."""
+    parts = {part for spec in specs for part in attention_label(spec).split("+")}
+    return sorted(parts, key=str.lower)
+
+
 def _label_parts(spec: ModelSpec) -> set[str]:
-    """The whole label, its parts, and the parts without what stands in brackets."""
+    """The whole label, its parts, the parts without brackets, and the single words of each."""
     label = attention_label(spec).lower()
     parts = label.split("+")
-    return {label, *parts, *(part.partition("(")[0] for part in parts)}
+    words = label.replace("(", "-").replace(")", "").replace("+", "-").split("-")
+    return {label, *parts, *(part.partition("(")[0] for part in parts), *words}

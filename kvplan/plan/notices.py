@@ -38,7 +38,21 @@ def notices_of(
     """
     found = [*model.warnings, *_about_request(model.spec, request, logical, specs)]
     found += plan.notices
+    if plan.whole_model:
+        found += _single_precision(model.spec, request, logical)
     return tuple(dict.fromkeys(found))
+
+
+def _single_precision(spec: ModelSpec, request: Request, logical: LogicalCache) -> list[Notice]:
+    """A checkpoint in float32 is served in 16 bits by every engine, unless told otherwise."""
+    followed = request.dtype == "auto" and spec.kv_dtype is None and not request.dtype_k
+    if spec.dtype != "float32" or not followed or not logical.bytes:
+        return []
+    message = (
+        f"the config of {spec.name} says float32, which this figure follows; engines run such a "
+        "model in 16 bits: --dtype bf16"
+    )
+    return [Notice("float32", message)]
 
 
 def _about_request(

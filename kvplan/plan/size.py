@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kvplan.engines import LOGICAL, find_engine
 from kvplan.engines.logical import LogicalCache, logical_cache
 from kvplan.engines.request import Request
-from kvplan.load import LoadedModel, load_model, loader
+from kvplan.errors import UsageError
+from kvplan.load import LoadedModel, loader
 from kvplan.notice import Notice
+from kvplan.plan.given import loaded, tokens_of
 from kvplan.plan.notices import notices_of
 from kvplan.spec.model import ModelSpec
 
@@ -43,6 +46,16 @@ class SizeResult(NamedTuple):
     weights: Weights | None = None
     charges: Charges | None = None
 
+    def __repr__(self) -> str:
+        asked = f"{self.logical.ctx:,} tokens x {self.logical.batch}"
+        return f"SizeResult({self.model.spec.name!r}, {asked}, {self.logical.bytes} bytes)"
+
+    def to_dict(self) -> dict[str, Any]:
+        """What `kvplan size --json` prints of it: plain data, ready for JSON."""
+        from kvplan import to_dict
+
+        return to_dict(self)
+
     def layout(self) -> CacheLayout:
         """The tensors of every rank, also of the logical cache."""
         if self.allocated is not None:
@@ -60,9 +73,9 @@ class SizeResult(NamedTuple):
 
 
 def size(
-    model: str | LoadedModel | ModelSpec,
+    model: str | os.PathLike[str] | LoadedModel | ModelSpec,
     *,
-    ctx: int | None = None,
+    ctx: int | str | None = None,
     batch: int = 1,
     dtype: str = "auto",
     engine: str = LOGICAL,
@@ -75,11 +88,11 @@ def size(
 
     Args:
         model: a name or path as `load_model` takes it, a loaded model, or a spec.
-        ctx: tokens per sequence; the model's maximum if not given.
+        ctx: tokens per sequence, also as "128k"; the model's maximum if not given.
         batch: sequences.
         dtype: cache format; `auto` is the model's own.
         engine: `logical`, or an engine's name, `vllm` or `vllm@0.33.0`.
-        request: a whole request, instead of ctx, batch and dtype.
+        request: a whole request, instead of ctx, batch and dtype, never beside them.
         weights: look up the bytes of the weights too.
         allow_network: ask the Hugging Face Hub for what is not here.
         specs: folders of the user's own specs.
@@ -90,11 +103,14 @@ def size(
     >>> size("llama3-8b", ctx=131072, batch=32).logical.bytes
     549755813888
     """
-    if isinstance(model, str):
-        model = load_model(model, specs=specs, allow_network=allow_network)
-    elif isinstance(model, ModelSpec):
-        model = LoadedModel(model, model.source or "")
-    asked = request or Request(ctx=ctx, batch=batch, dtype=dtype)
+    model = loaded(model, specs=specs, allow_network=allow_network)
+    given = Request(ctx=tokens_of(ctx), batch=batch, dtype=dtype)
+    if request is not None and given != Request():
+        raise UsageError(
+            "ctx, batch and dtype contradict request",
+            hint="write request=request.replaced(ctx=...)",
+        )
+    asked = request or given
     found, version = find_engine(engine, loader(specs, allow_network=allow_network))
     asked = found.settled(asked)
     logical = logical_cache(found.spec_beside(model.spec, asked), asked)

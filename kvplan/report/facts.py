@@ -20,6 +20,26 @@ if TYPE_CHECKING:
     from kvplan.spec.model import ModelSpec
 
 
+def to_dict(result: SizeResult | Fit | LoadedModel) -> dict[str, Any]:
+    """The JSON of a result as plain data: what its command prints with `--json`.
+
+    Raises:
+        UsageError: it is none of kvplan's results.
+    """
+    from kvplan.errors import UsageError
+    from kvplan.load import LoadedModel
+    from kvplan.plan.fit import Fit
+    from kvplan.plan.size import SizeResult
+
+    if isinstance(result, SizeResult):
+        return size_facts(result)
+    if isinstance(result, Fit):
+        return fit_facts(result)
+    if isinstance(result, LoadedModel):
+        return spec_facts(result)
+    raise UsageError(f"{type(result).__name__} is no result that kvplan can write as JSON")
+
+
 def model_facts(model: LoadedModel) -> dict[str, Any]:
     """The `model` object of the contract."""
     spec = model.spec

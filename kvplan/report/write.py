@@ -26,6 +26,13 @@ _SUFFIXES = {
 }  # fmt: skip
 
 
+_TEXT = ("", ".txt", ".log", ".out")
+
+
+def _endings(formats: tuple[str, ...]) -> list[str]:
+    return [*(suffix for suffix, name in _SUFFIXES.items() if name in formats), ".txt"]
+
+
 def emit(command: str, results: Any, values: dict[str, Any], **options: Any) -> int:
     """Print the report of a command and return exit code 0.
 
@@ -75,8 +82,14 @@ def _format(command: str, values: dict[str, Any]) -> str:
         if values["json"]:
             return "json"
         suffix = os.path.splitext(values["output"] or "")[1].lower()
-        name = _SUFFIXES.get(suffix, "table")
-        return name if name in formats else "table"
+        name = "table" if suffix in _TEXT else _SUFFIXES.get(suffix, "")
+        if name in formats:
+            return name
+        endings = ", ".join(_endings(formats))
+        raise UsageError(
+            f"--output {values['output']!r}: {suffix} is no format of this report",
+            hint=f"--format says which it is; by its ending a file is {endings}",
+        )
     name = given.strip().lower()
     name = _SHORT.get(name, name)
     if values["json"]:

@@ -175,6 +175,9 @@ class ModelSpec(Record):
                         f"kv_heads {state.kv_heads} does not divide heads {heads}",
                     )
 
+    def __repr__(self) -> str:
+        return f"ModelSpec({self.name!r}, {len(self.layers)} layers)"
+
     def called(self, name: str) -> ModelSpec:
         """The model that one of its names means: this one, with what that name's config changes.
 

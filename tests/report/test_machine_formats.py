@@ -306,7 +306,6 @@ def test_a_format_is_chosen_by_name(model, capsys, values, begins):
         ("x.md", _values(), "| model"),
         ("x.markdown", _values(), "| model"),
         ("x.txt", _values(), "hybrid-9b: "),
-        ("x.xml", _values(), "hybrid-9b: "),
         ("x.csv", _values("json"), "{"),
         ("x.csv", _values(json=True), "{"),
         ("x", _values(), "hybrid-9b: "),
@@ -317,6 +316,16 @@ def test_a_format_is_chosen_by_the_files_name(model, tmp_path, name, values, beg
     path = tmp_path / name
     assert emit("size", [size(model)], {**values, "output": str(path)}) == 0
     assert path.read_text().startswith(begins)
+
+
+@pytest.mark.parametrize("name", ["x.png", "x.html", "x.xlsx", "x.xml"])
+def test_an_unknown_ending_is_refused(model, tmp_path, name):
+    """A file called a picture that holds a table helps nobody; --format still decides."""
+    path = tmp_path / name
+    with pytest.raises(UsageError, match="is no format of this report"):
+        emit("size", [size(model)], {**_values(), "output": str(path)})
+    assert not path.exists()
+    assert emit("size", [size(model)], {**_values("csv"), "output": str(path)}) == 0
 
 
 COMMANDS = {
