@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kvplan.cli.complain import complain
 from kvplan.cli.options import REPORT, SPECS, Argument, Command, Option, Values
 
 
@@ -29,7 +30,6 @@ def run(values: Values) -> int:
     )
     emit("models", found, values)
     if not found and values["attention"] is not None:
-        from kvplan.cli.complain import complain
         from kvplan.plan.models import attention_words
 
         complain(f"hint: --attention is one of {', '.join(attention_words(list_models()))}")

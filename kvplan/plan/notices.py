@@ -52,7 +52,7 @@ def _single_precision(spec: ModelSpec, request: Request, logical: LogicalCache) 
         f"the config of {spec.name} says float32, which this figure follows; engines run such a "
         "model in 16 bits: --dtype bf16"
     )
-    return [Notice("float32", message)]
+    return [Notice("single-precision", message)]
 
 
 def _about_request(
