@@ -98,6 +98,8 @@ class Plan(Record):
         max_num_seqs_that_starts: the most sequences that it may be told to run, when it was told
             more and would not start for that.
         groups: what shares a pool's blocks.
+        rules: what the rules of this version rest on: `driven` (its own code was run), `read` or
+            `nearest`; None where no version has rules of its own.
         extra: further figures of this engine alone, typed by it.
         printed: names of the figures that its JSON shows, in this order; what `extra` has wins.
         reasons: sentences that say why this differs from the logical cache; see
@@ -130,6 +132,7 @@ class Plan(Record):
     max_model_len: int | None = None
     max_num_seqs_that_starts: int | None = None
     groups: tuple[PoolGroup, ...] = ()
+    rules: str | None = None
     extra: Any = None
     printed: tuple[str, ...] = ()
     reasons: tuple[str, ...] = ()

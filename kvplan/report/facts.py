@@ -294,6 +294,7 @@ def plan_facts(plan: Plan) -> dict[str, Any]:
     return {
         "name": plan.engine,
         "version": plan.version,
+        "rules": plan.rules,
         **dict.fromkeys(_PLAN_FIGURES),
         **plan.figures,
         "reasons": list(plan.reasons),

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import ClassVar
 
 from kvplan.engines.base import Engine
+from kvplan.engines.kit.versions import READ
 from kvplan.engines.layout import Provenance
 from kvplan.engines.request import Request
 from kvplan.engines.vllm.facts.dtype import model_dtype
-from kvplan.engines.vllm.facts.versions import VERSIONS, Rules, rules_of
+from kvplan.engines.vllm.facts.versions import VERSIONS, Rules, claim_of, rules_of
 from kvplan.engines.vllm.options.argline import split_engine_args
 from kvplan.engines.vllm.options.asked import settled
 from kvplan.engines.vllm.options.settings import read_settings
@@ -54,10 +55,14 @@ class VllmEngine(Engine):
         # Without the request's ctx, `length` is --max-model-len alone.
         settings = read_settings(settled(request).replaced(ctx=None), rules)
         built = build(spec, settings, self.load_model)
-        return PreparedVllm(built, dp=request.dp, notes=notes)
+        how = claim_of(version).how
+        return PreparedVllm(built, dp=request.dp, notes=notes, how=how)
 
 
 def _rules(version: str) -> tuple[Rules, tuple[Provenance, ...]]:
     rules, other = rules_of(version)
+    claim = claim_of(version)
     notes = (Provenance("version", rules.version, other),) if other else ()
+    if claim.how == READ and claim.sentence is not None:
+        notes = (Provenance("rules", READ, claim.sentence),)
     return rules, notes

@@ -81,11 +81,12 @@ class VllmFigures(NamedTuple):
 class PreparedVllm(Prepared):
     """A model's groups under one set of options; `dp` replicas."""
 
-    def __init__(self, built: Built, *, dp: int, notes: tuple[Provenance, ...]) -> None:
+    def __init__(self, built: Built, *, dp: int, notes: tuple[Provenance, ...], how: str) -> None:
         self.built = built
         self.settings = built.settings
         self.rules = built.settings.rules
         self.dp = dp
+        self.how = how
         self.notes = notes
 
     @cached_property
@@ -200,9 +201,8 @@ class PreparedVllm(Prepared):
         tp = self.settings.tp
         runs: list[RankLayout] = []
         for _ in range(self.dp):
-            for per_block in plan.bytes_per_block:
-                size = plan.num_blocks * per_block
-                tensors = (Tensor("kv_cache", (size,), "int8", size),) if size else ()
+            for stage, per_block in enumerate(plan.bytes_per_block):
+                tensors = self._stage_tensors(stage, per_block, plan.num_blocks)
                 last = runs[-1] if runs else None
                 if last is not None and last.tensors == tensors:
                     runs[-1] = last.replaced(count=last.count + tp)
@@ -210,6 +210,22 @@ class PreparedVllm(Prepared):
                     first = last.rank + last.count if last is not None else 0
                     runs.append(RankLayout(rank=first, tensors=tensors, count=tp))
         return tuple(runs)
+
+    def _stage_tensors(self, stage: int, per_block: int, blocks: int) -> tuple[Tensor, ...]:
+        """The pool of one rank: one tensor, or before 0.20 one per layer of its widest group."""
+        size = blocks * per_block
+        if not size:
+            return ()
+        if self.rules.one_tensor:
+            return (Tensor("kv_cache", (size,), "int8", size),)
+        widest = max(self._pool.groups, key=lambda group: group.pages(stage))
+        pages = [run.spec.page for run in widest.members for _ in range(run.counts[stage])]
+        if sum(pages) != per_block:
+            return (Tensor("kv_cache", (size,), "int8", size),)
+        return tuple(
+            Tensor(f"kv_cache.{index}", (blocks * page,), "int8", blocks * page)
+            for index, page in enumerate(pages)
+        )
 
     @property
     def _most_sequences(self) -> int | None:
@@ -225,6 +241,7 @@ class PreparedVllm(Prepared):
         return Plan(
             engine="vllm",
             version=self.rules.version,
+            rules=self.how,
             refusal=_named(refused.refusal, self.rules),
             fits=False,
             printed=REFUSED,
@@ -302,6 +319,7 @@ class PreparedVllm(Prepared):
         return Plan(
             engine="vllm",
             version=self.rules.version,
+            rules=self.how,
             refusal=planned.refusal,
             fits=planned.refusal is None,
             max_model_len=planned.length,
