@@ -20,6 +20,7 @@ def run(values: Values) -> int:
     """Run a trace; exit code 1 when a request can never be admitted."""
     from kvplan.cli.replay_request import merged, question
     from kvplan.replay.answers import answer
+    from kvplan.report.progress import count_progress
     from kvplan.report.replay_writers import written
     from kvplan.report.write import emit, renderer
 
@@ -27,8 +28,8 @@ def run(values: Values) -> int:
     if values["merge"]:
         found = merged(values)
     else:
-        with written(values) as told:
-            found = answer(question(values), told)
+        with written(values) as told, count_progress("requests") as moved:
+            found = answer(question(values), told, moved)
     emit("replay", found, values)
     if values["plot"] is not None:
         from kvplan.report.replay_svg import picture

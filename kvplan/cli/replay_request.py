@@ -50,6 +50,7 @@ def question(values: Values) -> Question:
     Raises:
         UsageError: an option that is missing, or that contradicts another.
     """
+    from kvplan.engines.vllm.facts.versions import VERSIONS
     from kvplan.load import load_model
     from kvplan.replay.answers import Question
     from kvplan.replay.planned import planned
@@ -68,14 +69,23 @@ def question(values: Values) -> Question:
     request, scheduler = _request(values)
     specs = values["specs"] or None
     model = load_model(values["model"], specs=specs, allow_network=values["allow_network"])
-    made: Planned = planned(
-        model.spec, request, version or "0.33.0", scheduler,
+    newest = version or VERSIONS[0]
+    made = planned(
+        model.spec, request, newest, scheduler,
         available_bytes=_available(values), num_blocks=_count(values, "num_blocks"),
     )  # fmt: skip
+
+    def plan_again(options: dict[str, str]) -> Planned:
+        same_bytes = made.facts.num_blocks * made.facts.bytes_per_block
+        others = request.replaced(options={**request.options, **options})
+        return planned(
+            model.spec, others, newest, scheduler, available_bytes=same_bytes, num_blocks=None
+        )
+
     source, trace = _source(values, made.facts.max_model_len, load)
     return Question(
         model=model, planned=made, source=source, load=load, trace=trace,
-        request=_asked(values, made), shard=_shard(values),
+        request=_asked(values, made), plan_again=plan_again, shard=_shard(values),
         processes=_count(values, "processes") or 1, partial=values["partial"],
         scan=_scan(values), what_if=values["what_if"], estimate=values["estimate"],
     )  # fmt: skip

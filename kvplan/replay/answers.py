@@ -10,6 +10,7 @@ from typing import Any
 
 from kvplan.errors import UsageError
 from kvplan.load import LoadedModel
+from kvplan.notice import Notice
 from kvplan.replay.estimate import mean_blocks
 from kvplan.replay.facts import Facts
 from kvplan.replay.generated import Generated
@@ -19,6 +20,7 @@ from kvplan.replay.request import Request, Row
 from kvplan.replay.run import Load, Outcome, Source, ample, replay
 from kvplan.replay.traces import Trace
 
+_EVERY = 1024  # requests from one sign of progress to the next
 Told = Callable[[Request, int], None]
 
 
@@ -34,6 +36,7 @@ class Question:
         processes: runs at the same time.
         partial: see `run.replay`.
         scan: pools to run too, in blocks.
+        plan_again: the plan of the same bytes under more options of the engine.
         what_if, estimate: whether those are asked for.
     """
 
@@ -43,6 +46,7 @@ class Question:
     trace: Trace | Generated
     load: Load
     request: dict[str, Any]
+    plan_again: Callable[[dict[str, str]], Planned]
     shard: tuple[int, int] | None = None
     processes: int = 1
     partial: bool = False
@@ -51,34 +55,44 @@ class Question:
     estimate: bool = False
 
 
-def answer(question: Question, told: Told | None = None) -> Report:
+def answer(
+    question: Question, told: Told | None = None, moved: Callable[[int], None] | None = None
+) -> Report:
     """Run what is asked.
+
+    Args:
+        told: of every request that has ended, and the step.
+        moved: now and then told how many requests were read.
 
     Raises:
         KvplanError: the trace cannot be read, or the question contradicts itself.
     """
     facts, source, load = question.planned.facts, question.source, question.load
     _check(question)
+    if moved is not None:
+        source = _counted(source, moved)
     if question.shard is not None:
         source = part_of(source, *question.shard)
     notices = list(question.planned.notices)
     if not facts.switches.driven:
-        notices.append(
-            f"the scheduler's rules of vllm {question.planned.version} were read, not run"
-        )
+        message = f"the scheduler's rules of vllm {question.planned.version} were read, not run"
+        notices.append(Notice("rules-read", message))
     outcome = replay(facts, source, load, ended=told, partial=question.partial)
     left_out = question.trace.left_out if isinstance(question.trace, Trace) else 0
     if left_out:
-        notices.append(
+        message = (
             f"{left_out:,} requests have more tokens than max_model_len {facts.max_model_len:,},"
             " so the engine refuses them: left out"
         )
+        notices.append(Notice("requests-left-out", message))
     if outcome.stuck is not None:
-        notices.append(
+        message = (
             f"request {outcome.stuck + 1:,} needs more blocks than the pool has: it waits for ever,"
             " and all behind it"
         )
+        notices.append(Notice("request-above-pool", message))
     spec = question.model.spec
+    scan = tuple(_scan(question)) if question.scan else ()
     return Report(
         model={
             "name": spec.name,
@@ -98,7 +112,8 @@ def answer(question: Question, told: Told | None = None) -> Report:
         left_out=left_out,
         part=question.shard,
         smallest_pool=_smallest(question, source, outcome),
-        scan=tuple(_scan(question)) if question.scan else (),
+        scan=scan,
+        no_preemption_from=_no_preemption_from(scan),
         what_if=tuple(_what_if(question)) if question.what_if else (),
         estimate=mean_blocks(facts, source.rows(), load) if question.estimate else None,
         notices=tuple(notices),
@@ -114,6 +129,16 @@ def _check(question: Question) -> None:
             "--shard cuts a stream in time: give --step-ms",
             hint="a closed loop, and requests that are all there at once, have no cuts",
         )
+
+
+def _counted(source: Source, moved: Callable[[int], None]) -> Source:
+    def rows() -> Iterator[Row]:
+        for number, row in enumerate(source.rows()):
+            if not number % _EVERY:
+                moved(number)
+            yield row
+
+    return replace(source, rows=rows)
 
 
 def part_of(source: Source, part: int, parts: int) -> Source:
@@ -138,6 +163,12 @@ def _smallest(question: Question, source: Source, outcome: Outcome) -> int | Non
     return replay(ample(facts), source, question.load, digest=False).smallest_pool
 
 
+_COLUMNS = (
+    "num_blocks", "preemptions", "recomputed_tokens", "steps", "peak_running", "peak_blocks",
+    "mean_blocks", "wait_p99", "hits", "stuck",
+)  # fmt: skip
+
+
 def _row(facts: Facts, outcome: Outcome) -> dict[str, Any]:
     meters = outcome.meters
     return {
@@ -159,25 +190,49 @@ def _scan(question: Question) -> list[dict[str, Any]]:
     return _run_all(question, [replace(facts, num_blocks=pool) for pool in question.scan])
 
 
+def _no_preemption_from(scan: Sequence[dict[str, Any]]) -> int | None:
+    """The smallest pool of the grid from which on nobody is preempted in any larger one."""
+    found = None
+    for row in reversed(scan):
+        if row["preemptions"] or row["stuck"] is not None:
+            break
+        found = row["num_blocks"]
+    return found
+
+
 def _what_if(question: Question) -> list[dict[str, Any]]:
+    """The same bytes under other options, planned again where the blocks are others."""
     facts = question.planned.facts
-    tokens, sequences = facts.max_num_batched_tokens, facts.max_num_seqs
-    others: list[tuple[str, Facts]] = [
-        ("as asked", facts),
-        ("--watermark 0.02", replace(facts, watermark=0.02)),
-        (f"--max-num-batched-tokens {2 * tokens}",
-         replace(facts, max_num_batched_tokens=2 * tokens)),
-        (f"--max-num-seqs {max(1, sequences // 2)}",
-         replace(facts, max_num_seqs=max(1, sequences // 2))),
+    asked: list[tuple[str, dict[str, str]]] = [
+        (f"--max-num-batched-tokens {2 * facts.max_num_batched_tokens}",
+         {"max_num_batched_tokens": str(2 * facts.max_num_batched_tokens)}),
+        (f"--max-num-seqs {max(1, facts.max_num_seqs // 2)}",
+         {"max_num_seqs": str(max(1, facts.max_num_seqs // 2))}),
+        ("--no-enable-prefix-caching" if facts.prefix_caching else "--enable-prefix-caching",
+         {"enable_prefix_caching": str(not facts.prefix_caching).lower()}),
+        ("--kv-cache-dtype fp8", {"kv_cache_dtype": "fp8"}),
     ]  # fmt: skip
-    if not any(group.kind == "state" for group in facts.groups):
-        # With states the blocks themselves would be others.
-        flag = "--no-enable-prefix-caching" if facts.prefix_caching else "--enable-prefix-caching"
-        others.append((flag, replace(facts, prefix_caching=not facts.prefix_caching)))
-        # Half the bytes of a block are twice the blocks, null block included.
-        others.append(("half the bytes (fp8)", replace(facts, num_blocks=2 * facts.num_blocks)))
-    rows = _run_all(question, [other for _, other in others])
-    return [{"option": name, **row} for (name, _), row in zip(others, rows, strict=True)]
+    others = [("as asked", facts)]
+    if facts.watermark == 0.0 and facts.switches.has_watermark:
+        others.append(("--watermark 0.02", replace(facts, watermark=0.02)))
+    rows = []
+    for name, options in asked:
+        planned = _plan_again(question, options)
+        if isinstance(planned, UsageError):
+            refused = planned.message
+            rows.append({"option": name, **dict.fromkeys(_COLUMNS), "refused": refused})
+        else:
+            others.append((name, planned.facts))
+    found = _run_all(question, [other for _, other in others])
+    ran = [{"option": name, **row} for (name, _), row in zip(others, found, strict=True)]
+    return [{**row, "refused": None} for row in ran] + rows
+
+
+def _plan_again(question: Question, options: dict[str, str]) -> Planned | UsageError:
+    try:
+        return question.plan_again(options)
+    except UsageError as error:
+        return error
 
 
 def _run_all(question: Question, deployments: Sequence[Facts]) -> list[dict[str, Any]]:

@@ -162,7 +162,10 @@ class Lookup:
     ) -> Iterator[tuple[int, int]]:
         """Neighbouring blocks that all groups have, from the right."""
         current: tuple[int, int] | None = None
+        first_of = alike[0]
         for node, low, high in self._texts.spans_back(request, size, end):
+            if first_of not in node.runs:
+                continue  # a gap, as most are
             runs: list[Sequence[Run]] = [node.runs.get(index, ()) for index in alike]
             for first, stop in reversed(_joint(runs, low, high)):
                 if current is not None and current[0] == stop:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from kvplan.errors import UsageError
+from kvplan.notice import Notice
 from kvplan.replay.meters import LINE_POINTS, Meters, Point
 from kvplan.replay.report import HISTOGRAMS, PEAKS, SUMS, Report
 
@@ -58,7 +59,12 @@ def merge(reports: Sequence[Report]) -> Report:
         for before, after in pairwise(ordered)
     )
     notices = (
-        ("requests were under way at a cut, so the whole stream differs from its parts",)
+        (
+            Notice(
+                "cut-under-way",
+                "requests were under way at a cut, so the whole stream differs from its parts",
+            ),
+        )
         if overlap
         else ()
     )

@@ -30,6 +30,7 @@ from kvplan.engines.vllm.planning import prepare
 from kvplan.engines.vllm.pool.capacity import plan_pool
 from kvplan.engines.vllm.pool.group import Group as PlannedGroup
 from kvplan.errors import UsageError
+from kvplan.notice import Notice
 from kvplan.replay import switches as by_version
 from kvplan.replay.facts import CHUNKED, FULL, SLIDING, STATE, Facts, Group
 from kvplan.spec.model import ModelSpec
@@ -68,7 +69,7 @@ class Planned:
     version: str
     kv_cache_dtype: str
     block_size: int
-    notices: tuple[str, ...] = ()
+    notices: tuple[Notice, ...] = ()
 
 
 def planned(
@@ -97,10 +98,11 @@ def planned(
             hint="give --engine vllm@0.33.0, or another version from 0.19.0 on",
         )
     settings = read_settings(settled(request), rules)
-    if scheduler.watermark and release < by_version.HAS_WATERMARK:
+    switches = by_version.switches_of(rules.version)
+    if scheduler.watermark and not switches.has_watermark:
         raise UsageError("vllm has --watermark from 0.24.0 on")
     _check_modelled(settings.pp, settings.dcp, settings.speculation is not None)
-    notices = [other] if other else []
+    notices = [Notice("engine-version", other)] if other else []
     try:
         made = _prepared(spec, settings, notices)
     except Refused as refused:
@@ -120,7 +122,7 @@ def planned(
         max_num_batched_tokens=made.load.batched,
         prefix_caching=caching,
         async_scheduling=settings.async_scheduling,
-        switches=by_version.switches_of(rules.version),
+        switches=switches,
         long_prefill_token_threshold=scheduler.long_prefill_token_threshold,
         watermark=scheduler.watermark,
         retention=_retention(scheduler.retention, release),
@@ -129,25 +131,25 @@ def planned(
     if num_blocks < 2:
         raise UsageError(f"a pool of {num_blocks} blocks serves nobody: one is the null block")
     _check_states(facts)
+    name = made.model.cache.name
     return Planned(
-        facts=facts, version=rules.version, kv_cache_dtype=made.model.cache.name,
-        block_size=made.choice.size, notices=tuple(notices),
-    )  # fmt: skip
+        facts=facts,
+        version=rules.version,
+        kv_cache_dtype=made.model.dtype if name == "auto" else name,
+        block_size=made.choice.size,
+        notices=tuple(notices),
+    )
 
 
-def with_pool(facts: Facts, num_blocks: int) -> Facts:
-    """The same deployment with another pool."""
-    return replace(facts, num_blocks=num_blocks)
-
-
-def _prepared(spec: ModelSpec, settings: Settings, notices: list[str]) -> Plan:
+def _prepared(spec: ModelSpec, settings: Settings, notices: list[Notice]) -> Plan:
     """The plan; more sequences than tokens of a step are replayed, though vLLM refuses them."""
     try:
         return prepare(spec, settings, no_other_model)
     except Refused as refused:
         if refused.refusal.code != "batched-tokens-below-max-num-seqs":
             raise
-        notices.append(f"vllm {settings.rules.version} itself would not start: {refused}")
+        message = f"vllm {settings.rules.version} itself would not start: {refused}"
+        notices.append(Notice("would-not-start", message))
         return prepare(spec, replace(settings, max_seqs=None), no_other_model)
 
 

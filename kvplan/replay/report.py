@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from kvplan.errors import InputError
+from kvplan.notice import Notice
 from kvplan.replay.meters import Histogram, Meters
 
 SCHEMA = "kvplan.replay/1"
@@ -36,6 +37,7 @@ class Report:
         part: (i, n) of a shard.
         smallest_pool: the smallest pool that changes nothing.
         scan, what_if: one row for each other pool, or other option.
+        no_preemption_from: the smallest of the pools of `scan` from which on nobody is preempted.
         estimate: the closed form of mean occupancy.
         notices: what the user should know.
     """
@@ -51,9 +53,10 @@ class Report:
     part: tuple[int, int] | None = None
     smallest_pool: int | None = None
     scan: tuple[Mapping[str, Any], ...] = ()
+    no_preemption_from: int | None = None
     what_if: tuple[Mapping[str, Any], ...] = ()
     estimate: Mapping[str, Any] | None = None
-    notices: tuple[str, ...] = field(default_factory=tuple)
+    notices: tuple[Notice, ...] = ()
 
     def facts(self) -> dict[str, Any]:
         """The JSON object, without its schema's name."""
@@ -79,11 +82,13 @@ class Report:
             "smallest_pool_unchanged": self.smallest_pool,
             "line_every": meters.line.every,
             "line": [list(point) for point in meters.line.points],
-            "warnings": list(self.notices),
+            "warnings": [{"id": w.id, "message": w.message} for w in self.notices],
         }  # fmt: skip
         for name in ("scan", "what_if"):
             if rows := getattr(self, name):
                 found[name] = [dict(row) for row in rows]
+        if self.scan:
+            found["no_preemption_from"] = self.no_preemption_from
         if self.estimate is not None:
             found["estimate"] = dict(self.estimate)
         if self.part is not None:

@@ -19,6 +19,7 @@ class Switches:
         processed_basis: a window is freed by what is settled, one step later than by what is
             scheduled.
         junctions: the end of a shared text is noted by the second request that has it.
+        has_watermark: an admission can leave blocks free.
         driven: the release's own scheduler was run; else its sources were read.
     """
 
@@ -26,19 +27,20 @@ class Switches:
     unhashed_first: bool = True
     processed_basis: bool = True
     junctions: bool = True
+    has_watermark: bool = True
     driven: bool = True
 
 
 # Newest first: (first release that has the rule, what earlier ones do).
 _CHANGES: tuple[tuple[tuple[int, int], dict[str, bool]], ...] = (
     ((0, 26), {"processed_basis": False, "junctions": False}),
+    ((0, 24), {"has_watermark": False}),
     ((0, 23), {"unhashed_first": False}),
     ((0, 20), {"caps_windows": False}),
 )
 DRIVEN = (0, 33)
 OLDEST = (0, 19)  # before, the scheduler differs in more than switches
 RESERVES_FULL = (0, 19)
-HAS_WATERMARK = (0, 24)
 RETENTION_ZERO = (0, 30)  # prefix_cache_retention_interval is 0; before, all blocks are findable
 
 

@@ -40,3 +40,21 @@ def byte_progress(total: int, what: str) -> Iterator[Callable[[int], None]]:
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(what, total=total)
         yield lambda count: bar.advance(task, count)
+
+
+@contextmanager
+def count_progress(what: str) -> Iterator[Callable[[int], None] | None]:
+    """A count that grows; yields the function that is told it, None where nobody looks."""
+    if sys.stderr is None or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (
+        TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed:,.0f}"),
+        TimeElapsedColumn(),
+    )  # fmt: skip
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=None)
+        yield lambda count: bar.update(task, completed=count)

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from kvplan.report.prose import hanging
+from kvplan.report.prose import hanging, warnings
 from kvplan.report.tables import Column, print_table
 from kvplan.units import format_bytes
 
@@ -56,10 +56,15 @@ def page(console: Console, found: Report) -> None:
         _estimate(console, found.estimate)
     _time_line(console, found)
     _rows(console, found.scan, "other pools")
+    if found.scan:
+        least = found.no_preemption_from
+        grid = f"{len(found.scan)} pools tried"
+        if least is None:
+            console.print(f"somebody is preempted in the largest of the {grid}")
+        else:
+            console.print(f"no preemption from {least:,} blocks on, as far as the {grid} show")
     _rows(console, found.what_if, "other options")
-    for notice in dict.fromkeys(found.notices):
-        console.print()
-        hanging(console, "warning: ", notice, style="yellow")
+    warnings(console, found.notices)
     if found.partial is not None:
         console.print()
         hanging(console, "partial: ", found.partial, style="bold red")
@@ -135,7 +140,7 @@ def _rows(console: Console, rows: Sequence[Mapping[str, Any]], title: str) -> No
         return
     console.print()
     console.print(title, style="bold")
-    names = [name for name in rows[0] if name not in ("stuck", "steps")]
+    names = [name for name in rows[0] if name not in ("stuck", "steps", "refused")]
     columns = [
         Column(name.replace("_", " "), "left" if name == "option" else "right") for name in names
     ]
@@ -143,6 +148,8 @@ def _rows(console: Console, rows: Sequence[Mapping[str, Any]], title: str) -> No
 
 
 def _cell(row: Mapping[str, Any], name: str) -> str:
+    if row.get("refused") and name == "preemptions":
+        return "refused"
     if row["stuck"] is not None and name not in ("option", "num_blocks"):
         return "stuck"
     value = row[name]

@@ -180,3 +180,46 @@ def test_the_picture_is_the_same_twice(tmp_path: Path) -> None:
     assert texts[0] == texts[1]
     assert texts[0].startswith("<svg")
     assert "blocks used" in texts[0]
+
+
+def test_other_pools_and_options_side_by_side(capsys: pytest.CaptureFixture[str]) -> None:
+    """The same rows in one process and in two; the largest pool tried preempts nobody."""
+    args = ("uniform", *MODEL, "--step-ms", "30", "--generate", "n=60,gap_ms=50,seed=4")
+    more = ("--scan", "200,400,5000", "--what-if")
+
+    one = replayed(capsys, *args, *more)
+    two = replayed(capsys, *args, *more, "--processes", "2")
+
+    assert one == two
+    assert [row["num_blocks"] for row in one["scan"]] == [200, 400, 5000]
+    assert one["scan"][0]["preemptions"] > 0
+    assert one["scan"][2]["preemptions"] == 0
+    assert one["no_preemption_from"] == 5000
+    options = [row["option"] for row in one["what_if"]]
+    assert options[0] == "as asked"
+    assert "--kv-cache-dtype fp8" in options
+
+
+def test_a_pool_of_the_size_that_was_needed_is_enough(capsys: pytest.CaptureFixture[str]) -> None:
+    """What an ample pool reports as smallest gives the same steps."""
+    args = ("uniform", "--model", "llama3-8b", "--step-ms", "30", "--generate", "n=40,gap_ms=50")
+    widest = replayed(capsys, *args, "--num-blocks", "20000")
+    smallest = str(widest["smallest_pool_unchanged"])
+
+    found = replayed(capsys, *args, "--num-blocks", smallest)
+
+    assert found["step_sha"] == widest["step_sha"]
+    assert found["smallest_pool_unchanged"] == widest["smallest_pool_unchanged"]
+
+
+def test_rows_of_single_requests(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """A row per request, as it ends."""
+    path = trace(tmp_path, "t_ms,prompt_tokens,output_tokens\n0,20,3\n90,20,3\n")
+    rows = tmp_path / "rows.csv"
+
+    replayed(capsys, path, *MODEL, "--step-ms", "30", "--per-request", str(rows))
+
+    assert rows.read_text(encoding="utf-8").splitlines()[1:] == [
+        "0,0,0,0,2,0,20,3",
+        "1,3,3,3,5,0,20,3",
+    ]
