@@ -7,10 +7,9 @@ A plain number format is the case of one element per block.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from kvplan.arithmetic import ceil_div
 from kvplan.errors import UsageError
+from kvplan.named_tuple import NamedTuple
 
 
 class DType(NamedTuple):

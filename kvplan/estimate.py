@@ -6,7 +6,7 @@ off in the same direction.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from kvplan.named_tuple import NamedTuple
 
 
 class Estimate(NamedTuple):

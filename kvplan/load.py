@@ -16,9 +16,10 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from kvplan.errors import InputError, UnknownModelError
+from kvplan.named_tuple import NamedTuple
 from kvplan.notice import Notice
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from kvplan.named_tuple import NamedTuple
 
 
 class Notice(NamedTuple):

@@ -17,7 +17,9 @@ Type checkers see it as a frozen keyword-only dataclass (PEP 681). Modules that 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
+
+from kvplan.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from typing_extensions import Self, dataclass_transform

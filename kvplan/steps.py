@@ -9,9 +9,9 @@ a lead of 15; a state that a sequence keeps once is `fixed` alone. Exact integer
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from typing import NamedTuple
 
 from kvplan.arithmetic import round_up
+from kvplan.named_tuple import NamedTuple
 
 
 class Step(NamedTuple):

@@ -12,7 +12,8 @@ PACKAGE = Path(__file__).resolve().parent.parent / "kvplan"
 
 # A room may import its own and lower ranks, at the top of a module or inside a function.
 RANKS = {
-    "record": 0, "errors": 0, "printable": 0, "notice": 0, "units": 0, "search": 0, "steps": 0,
+    "record": 0, "named_tuple": 0, "errors": 0, "printable": 0, "notice": 0, "units": 0,
+    "search": 0, "steps": 0,
     "arithmetic": 0,
     "dtypes": 0, "estimate": 0,
     "documents": 1, "hardware": 1,

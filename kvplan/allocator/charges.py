@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from kvplan.allocator.config import AllocatorConfig
 from kvplan.allocator.options import NEWEST
 from kvplan.allocator.predict import predict
 from kvplan.engines.layout import CacheLayout
+from kvplan.named_tuple import NamedTuple
 
 
 class Charge(NamedTuple):

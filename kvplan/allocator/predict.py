@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
 
 from kvplan.allocator.config import AllocatorConfig
 from kvplan.allocator.native import CachingAllocator
 from kvplan.allocator.options import AllocatorConfigError
+from kvplan.named_tuple import NamedTuple
 
 #: Stands for a device whose size plays no part: larger than any request.
 ROOMY_BYTES = 1 << 60

@@ -15,8 +15,7 @@ so a formula that misses a bias costs nothing at one rank. Numbers of parameters
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
+from kvplan.named_tuple import NamedTuple
 from kvplan.spec.model import ModelSpec, Sizes
 from kvplan.spec.states import HeadState, LatentAttention
 

@@ -15,8 +15,8 @@ Source: files and start-up logs of published checkpoints; errors against "Model 
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
 
+from kvplan.named_tuple import NamedTuple
 from kvplan.spec.model import ModelSpec
 
 

@@ -10,11 +10,10 @@ models in 16 bit, more where a checkpoint decides for itself which layers it qua
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from kvplan.budget.parameters import Groups, groups_of
 from kvplan.budget.quantisation import Scheme, bytes_of_format, scheme_of
 from kvplan.estimate import Estimate
+from kvplan.named_tuple import NamedTuple
 from kvplan.spec.model import ModelSpec
 from kvplan.units import MIB
 

@@ -9,7 +9,9 @@ what they mean is decided once, by the command.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
+
+from kvplan.named_tuple import NamedTuple
 
 Values = dict[str, Any]
 

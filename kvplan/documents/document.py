@@ -6,8 +6,9 @@ it: most readings end without an error, and finding a place may mean reading the
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
+from kvplan.named_tuple import NamedTuple
 from kvplan.record import Record
 
 Path = tuple[str | int, ...]

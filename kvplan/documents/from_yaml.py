@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from kvplan.documents.document import Document, located
 from kvplan.documents.policy import SPEC, Policy
 from kvplan.errors import InputError
+from kvplan.named_tuple import NamedTuple
 
 _BOUNDARY = re.compile(r"^(?:---(?=\s|$)|\.\.\.[ \t]*(?:\n|$))", re.MULTILINE)
 _CONTENT = re.compile(r"^(?![%#\s]|$)", re.MULTILINE)

@@ -10,8 +10,9 @@ integers. The types are records, not dataclasses, because a command loads them w
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
+from kvplan.named_tuple import NamedTuple
 from kvplan.notice import Notice
 from kvplan.record import Record
 

@@ -6,10 +6,9 @@ no padding, no replication: the lower bound that every engine's figure is held a
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from kvplan.dtypes import CacheDTypes
 from kvplan.engines.request import Request, cache_dtypes, context_of, encoder_tokens_of
+from kvplan.named_tuple import NamedTuple
 from kvplan.spec.model import ModelSpec
 from kvplan.spec.states import CrossAttention, State
 

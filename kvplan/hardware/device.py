@@ -8,9 +8,8 @@ last, so an "80 GB" H100 has 79.19 GiB, never 80.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from kvplan.estimate import Estimate
+from kvplan.named_tuple import NamedTuple
 from kvplan.units import GIB, MIB
 
 # What the driver keeps of its own total: the least and the most seen on 12 kinds of NVIDIA device.

@@ -13,12 +13,12 @@ which there are.
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
 
 from kvplan.errors import UsageError
 from kvplan.hardware.device import Device
 from kvplan.hardware.slices import profile_in, slice_of
 from kvplan.hardware.tables import Row, device_of, device_rows, own_rows
+from kvplan.named_tuple import NamedTuple
 
 # Words that do not tell one device from another.
 _NOISE = frozenset((

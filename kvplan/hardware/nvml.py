@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import ctypes
 import os
-from typing import Any, NamedTuple
+from typing import Any
 
 from kvplan.errors import UsageError
 from kvplan.hardware.device import Device
+from kvplan.named_tuple import NamedTuple
 from kvplan.units import MIB, format_bytes
 
 _LIBRARY = "nvml.dll" if os.name == "nt" else "libnvidia-ml.so.1"

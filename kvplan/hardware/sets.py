@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import math
 import re
-from typing import NamedTuple
 
 from kvplan.errors import UsageError
 from kvplan.hardware.device import Device
 from kvplan.hardware.names import Match, find_device
 from kvplan.hardware.tables import instances
+from kvplan.named_tuple import NamedTuple
 
 MOST_DEVICES = 4096
 

@@ -9,9 +9,9 @@ Source: NVIDIA MIG user guide (profiles, sizes); totals in public logs.
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
 
 from kvplan.hardware.device import Device
+from kvplan.named_tuple import NamedTuple
 
 PROFILE = re.compile(
     r"(?:^|[-_ .:/])(?:mig[-_ .])?(?P<parts>[1-7])g[._-](?P<gb>\d{1,3})gb(?:[+.]me)?(?=$|[-_ .:])"

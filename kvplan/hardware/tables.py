@@ -11,10 +11,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from functools import cache
-from typing import NamedTuple
 
 from kvplan.errors import InputError
 from kvplan.hardware.device import Device
+from kvplan.named_tuple import NamedTuple
 from kvplan.units import GIB, parse_bytes
 
 ENVIRONMENT = "KVPLAN_GPUS"

@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
+from kvplan.named_tuple import NamedTuple
 from kvplan.notice import Notice
 from kvplan.spec.model import ModelSpec
 

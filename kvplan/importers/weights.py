@@ -18,12 +18,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
 
 from kvplan.dtypes import find_dtype
 from kvplan.errors import InputError
 from kvplan.importers.folder import CONFIG_NAMES, is_gguf
 from kvplan.importers.safetensors import file_bytes, header_bytes, parse_object
+from kvplan.named_tuple import NamedTuple
 from kvplan.spec.model import ModelSpec
 
 # Transformers' index and weights, then Mistral's own.

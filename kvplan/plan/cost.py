@@ -7,13 +7,13 @@ ranks, they are of the whole model. A model is prepared once per number of ranks
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 from kvplan.arithmetic import ceil_div
 from kvplan.engines.base import Engine, Prepared
 from kvplan.engines.layout import Plan
 from kvplan.engines.request import Request
 from kvplan.errors import UsageError
+from kvplan.named_tuple import NamedTuple
 from kvplan.spec.model import ModelSpec
 
 MAX_DEVICES = 1024

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from kvplan.hardware.device import Device
 from kvplan.hardware.names import all_devices
 from kvplan.hardware.sets import find_devices
 from kvplan.hardware.tables import instances
+from kvplan.named_tuple import NamedTuple
 
 
 class Listed(NamedTuple):

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from typing import NamedTuple
 
 from kvplan.engines.logical import logical_cache
+from kvplan.named_tuple import NamedTuple
 from kvplan.plan.size import SizeResult
 from kvplan.spec.labels import attention_label
 from kvplan.spec.states import (

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from kvplan.engines import LOGICAL, find_engine
 from kvplan.engines.layout import Plan
 from kvplan.engines.logical import LogicalCache, logical_cache
 from kvplan.engines.request import Request
 from kvplan.load import LoadedModel, loader
+from kvplan.named_tuple import NamedTuple
 from kvplan.notice import Notice
 from kvplan.plan.cost import Cost
 from kvplan.plan.given import bytes_of, loaded

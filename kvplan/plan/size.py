@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from kvplan.engines import LOGICAL, find_engine
 from kvplan.engines.logical import LogicalCache, logical_cache
 from kvplan.engines.request import Request
 from kvplan.errors import UsageError
 from kvplan.load import LoadedModel, loader
+from kvplan.named_tuple import NamedTuple
 from kvplan.notice import Notice
 from kvplan.plan.given import loaded, tokens_of
 from kvplan.plan.notices import notices_of

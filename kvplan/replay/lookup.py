@@ -15,9 +15,9 @@ manager.py.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from kvplan.arithmetic import ceil_div
+from kvplan.named_tuple import NamedTuple
 from kvplan.replay.facts import CHUNKED, FULL, SLIDING, Facts
 from kvplan.replay.nodes import Run
 from kvplan.replay.request import Request

@@ -15,9 +15,10 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from typing import IO, Any, NamedTuple
+from typing import IO, Any
 
 from kvplan.errors import InputError, UsageError
+from kvplan.named_tuple import NamedTuple
 from kvplan.replay.request import Row
 
 _LONGEST_LINE = 8 * 2**20  # characters; a million tokens in units of 512 are 12,000

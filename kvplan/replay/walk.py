@@ -14,8 +14,8 @@ v1/core/sched/scheduler.py schedule and update_from_output.
 from __future__ import annotations
 
 from collections import deque
-from typing import NamedTuple
 
+from kvplan.named_tuple import NamedTuple
 from kvplan.replay.arrivals import ENDLESS, Arrivals
 from kvplan.replay.cache import BlockCache
 from kvplan.replay.facts import Facts

@@ -8,11 +8,11 @@ token, with the parts of their sum behind it.
 from __future__ import annotations
 
 from math import lcm
-from typing import NamedTuple
 
 from kvplan.arithmetic import ceil_div
 from kvplan.dtypes import CacheDTypes, DType
 from kvplan.engines.logical import LogicalCache, StateShare
+from kvplan.named_tuple import NamedTuple
 from kvplan.spec.states import Factor, HeadState, SharedCache, State
 from kvplan.units import format_count
 

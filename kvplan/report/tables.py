@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal
+
+from kvplan.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from kvplan.documents.document import Document
 from kvplan.errors import SpecError, UnknownModelError
+from kvplan.named_tuple import NamedTuple
 from kvplan.notice import Notice
 from kvplan.spec.folder import SpecFolder, builtin_folder
 from kvplan.spec.model import ModelSpec
@@ -85,10 +86,14 @@ class Catalogue:
         self._own = [SpecFolder(folder, indexed=False) for folder in folders]
         self._builtin = builtin_folder()
 
-    def entries(self) -> Iterator[Entry]:
-        """Every spec that can be read, the user's own first."""
+    def entries(self, *, holding: str = "") -> Iterator[Entry]:
+        """Every spec that can be read, the user's own first.
+
+        Args:
+            holding: leave out specs that do not contain this text, in any case.
+        """
         for folder in (*self._own, self._builtin):
-            yield from _entries(folder)
+            yield from _entries(folder, holding)
 
     def notices(self) -> tuple[Notice, ...]:
         """A warning for each file met on the way that could not be read and was left out."""
@@ -135,7 +140,7 @@ class Catalogue:
         return found[0] if len(found) == 1 else None
 
     def _find_in(self, folder: SpecFolder, query: str) -> Entry | None:
-        entries = _matches(_entries(folder), query)
+        entries = _matches(_entries(folder, _plain(query)), query)
         # What matched in an unchecked index must still match in the file itself.
         entries = _matches((entry.current() for entry in entries), query)
         if len(entries) > 1:
@@ -167,8 +172,8 @@ class Catalogue:
         return UnknownModelError(f"no model is called {query!r}", candidates=names, hint=hint)
 
 
-def _entries(folder: SpecFolder) -> Iterator[Entry]:
-    return (Entry(data, name, folder) for name, data in folder.files())
+def _entries(folder: SpecFolder, holding: str) -> Iterator[Entry]:
+    return (Entry(data, name, folder) for name, data in folder.files(holding=holding))
 
 
 def _plain(name: str) -> str:

@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+
+from kvplan.named_tuple import NamedTuple
 
 # Mostly a small draft model for the one it is named after (77 of 89 ids that hold such a word).
 _DRAFT = """

@@ -16,7 +16,7 @@ from zlib import crc32
 
 from kvplan.documents.document import Document
 from kvplan.errors import InputError, SpecError
-from kvplan.spec.index import INDEX_NAME, Compiled, loads, write
+from kvplan.spec.index import INDEX_NAME, Compiled, compiled, loads, write
 
 _SUFFIXES = (".yaml", ".yml")
 
@@ -48,11 +48,19 @@ class SpecFolder:
         self._whole = found is not None
         self._files = found or {}
 
-    def files(self) -> list[tuple[str, Any]]:
-        """Name and plain data of every file that can be read, in order of names."""
+    def files(self, *, holding: str = "") -> list[tuple[str, Any]]:
+        """Name and plain data of every file that can be read, in order of names.
+
+        Args:
+            holding: leave out files that do not contain this text, in any case.
+        """
         if not (self._installed and self._whole):
             self._refresh()
-        return [(name, self._files[name].data) for name in sorted(self._files)]
+        return [
+            (name, self._files[name].data)
+            for name in sorted(self._files)
+            if not holding or self._files[name].may_hold(holding)
+        ]
 
     def document(self, name: str, *, parsed: bool = False) -> Document:
         """One file's document: the compiled one while the file is what was compiled, else parsed.
@@ -89,7 +97,7 @@ class SpecFolder:
             data = self._read(name)
             document = _parsed(data, self._full(name))
             read_spec(document)
-            found[name] = Compiled(size, modified, crc32(data), document.data)
+            found[name] = compiled(size, modified, crc32(data), document.data)
         return found
 
     def _refresh(self) -> None:
@@ -123,7 +131,7 @@ class SpecFolder:
             document = _parsed(data, self._full(name))
         except SpecError as error:
             return error
-        return Compiled(size, modified, checksum, document.data)
+        return compiled(size, modified, checksum, document.data)
 
     def _stats(self) -> dict[str, tuple[int, int]]:
         """Size and time of writing of the folder's spec files; hidden ones are editors' own."""

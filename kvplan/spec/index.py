@@ -1,37 +1,59 @@
-"""The compiled catalogue: the plain data of every spec in one JSON file under one checksum.
+"""The compiled catalogue: the plain data of every spec in one file under one checksum.
 
 Parsing 300 YAML files takes longer than everything else a command does, so their data is kept in
 one file that is read whole. Its first line holds a checksum over all the rest: an index that is
 damaged in any way, or written by another version of kvplan, is none, and the YAML is read instead.
-It costs time and never truth.
+It costs time and never truth. A line per file follows, and its data, which is JSON, is parsed only
+when somebody asks for it.
 
-    {"format": 2, "crc32": 1234567890,
-    "files": {"llama3-8b.yaml": [bytes, time of writing in ns, crc32, data], ...}}
+    kvplan-index 3 1234567890
+    llama3-8b.yaml <tab> bytes <tab> time of writing in ns <tab> crc32 <tab> data
 """
 
 from __future__ import annotations
 
 import json
 import os
-from typing import Any, NamedTuple
+from typing import Any
 from zlib import crc32
 
-INDEX_NAME = "index.json"
+from kvplan.named_tuple import NamedTuple
+
+INDEX_NAME = "index.tsv"
 
 
 class Compiled(NamedTuple):
-    """The data of one spec file, and the file that it was made from."""
+    """The data of one spec file as JSON, and the file that it was made from."""
 
     size: int
     modified: int
     crc32: int
-    data: Any
+    text: str
+
+    @property
+    def data(self) -> Any:
+        """The data."""
+        return json.loads(self.text)
+
+    def may_hold(self, text: str) -> bool:
+        """False when no value of the data contains this text, in any case."""
+        wanted = json.dumps(text.lower(), ensure_ascii=False)[1:-1]
+        return wanted in self.text.lower()
+
+
+def compiled(size: int, modified: int, checksum: int, data: Any) -> Compiled:
+    """A file's data, made ready to be kept."""
+    return Compiled(size, modified, checksum, json.dumps(data, ensure_ascii=False))
 
 
 def dumps(files: dict[str, Compiled]) -> str:
     """The text of an index."""
-    rows = (f"{json.dumps(name)}: {json.dumps(files[name])}" for name in sorted(files))
-    body = '"files": {\n' + ",\n".join(rows) + "\n}}\n"
+    rows = (
+        "\t".join((name, *map(str, files[name]))) + "\n"
+        for name in sorted(files)
+        if name.isprintable()  # another one is parsed every time
+    )
+    body = "".join(rows)
     return f"{_head(body.encode())}\n{body}"
 
 
@@ -40,11 +62,15 @@ def loads(text: bytes) -> dict[str, Compiled] | None:
     head, _, body = text.partition(b"\n")
     if head != _head(body).encode():
         return None
-    return {name: Compiled(*row) for name, row in json.loads(text)["files"].items()}
+    rows = (line.split("\t", 4) for line in body.decode().split("\n")[:-1])
+    return {
+        name: Compiled(int(size), int(modified), int(checksum), data)
+        for name, size, modified, checksum, data in rows
+    }
 
 
 def _head(body: bytes) -> str:
-    return f'{{"format": 2, "crc32": {crc32(body)},'
+    return f"kvplan-index 3 {crc32(body)}"
 
 
 def write(path: str, files: dict[str, Compiled]) -> None:

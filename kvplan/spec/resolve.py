@@ -12,9 +12,10 @@ with what tells them apart.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from kvplan.errors import UnknownModelError
+from kvplan.named_tuple import NamedTuple
 from kvplan.notice import Notice
 from kvplan.spec.catalogue import Catalogue, Entry
 from kvplan.spec.copies import Copy, copy_of, draft_word

@@ -19,10 +19,11 @@ is its description in the published JSON Schema.
 
 from __future__ import annotations
 
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 from kvplan.dtypes import CacheDTypes
 from kvplan.errors import SpecError
+from kvplan.named_tuple import NamedTuple
 from kvplan.record import Record, doc
 from kvplan.steps import Step, Steps
 

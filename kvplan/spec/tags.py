@@ -10,8 +10,8 @@ from __future__ import annotations
 import os
 import re
 from functools import cache
-from typing import NamedTuple
 
+from kvplan.named_tuple import NamedTuple
 from kvplan.spec.copies import QUANTS
 
 DATE = "2026-11-30"

@@ -6,9 +6,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import Any
 
 from kvplan.dtypes import SPELLINGS
+from kvplan.named_tuple import NamedTuple
 from kvplan.record import MISSING, Record
 from kvplan.spec.model import ModelSpec
 from kvplan.spec.states import MAX_VALUE, State

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+
+from kvplan.named_tuple import NamedTuple
 
 _SMAPS = "/proc/self/smaps"
 _ROLLUP = "/proc/self/smaps_rollup"

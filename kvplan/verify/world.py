@@ -8,9 +8,9 @@ MASTER_ADDR, MASTER_PORT         where they meet
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from kvplan.errors import UsageError
+from kvplan.named_tuple import NamedTuple
 
 _MOST_DIGITS = 9
 _NEEDED = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")

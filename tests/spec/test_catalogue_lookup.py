@@ -196,7 +196,7 @@ def test_an_index_in_a_folder_of_the_users_own_is_not_read(tmp_path, make):
     """Nothing vouches for it: a pipe would hang, a device never ends, a stale entry may be bad."""
     folder = tmp_path / "own"
     write(folder, "mine", layers=3)
-    index = folder / "index.json"
+    index = folder / "index.tsv"
     if make == "pipe":
         os.mkfifo(index)
     elif make == "device":

@@ -9,12 +9,12 @@ be replaced by what the user knows, or by what a start-up log printed.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from kvplan.budget.vllm.activations import activations
 from kvplan.budget.vllm.conditions import Conditions
 from kvplan.budget.vllm.overheads import context, graphs, non_torch, subtracted_graphs
 from kvplan.estimate import Estimate, exactly
+from kvplan.named_tuple import NamedTuple
 
 # Names of the lines, as the contract has them.
 TOTAL, REQUESTED, WEIGHTS = "total", "requested", "weights"

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from kvplan.hardware.device import Device
+from kvplan.named_tuple import NamedTuple
 from kvplan.spec.model import ModelSpec
 
 

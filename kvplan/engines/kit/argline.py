@@ -13,13 +13,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from kvplan.engines.kit.flags import ALL, BOOLEAN, NONE, ONE, READ, SEVERAL, SWITCH, Flag
 from kvplan.engines.kit.table import Table
 from kvplan.engines.kit.values import FALSE, TRUE
 from kvplan.engines.kit.words import Word
 from kvplan.errors import UsageError
+from kvplan.named_tuple import NamedTuple
 
 _SETTING = re.compile(r"[A-Z][A-Z0-9_]*")
 _NUMBER = re.compile(r"-\d+(\.\d+)?")

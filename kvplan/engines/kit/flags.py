@@ -8,9 +8,10 @@ a way that kvplan does not follow.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from kvplan.engines.kit.versions import as_version
+from kvplan.named_tuple import NamedTuple
 from kvplan.record import Record
 
 # How many words follow a flag: none; none, or true or false; one; any number.

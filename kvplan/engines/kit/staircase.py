@@ -12,8 +12,8 @@ it settles blocks and batched tokens, so two devices may give two staircases.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
 
+from kvplan.named_tuple import NamedTuple
 from kvplan.record import Record
 from kvplan.search import largest
 from kvplan.steps import Steps

@@ -15,9 +15,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, TypeVar
 
 from kvplan.errors import UsageError
+from kvplan.named_tuple import NamedTuple
 from kvplan.record import Record
 
 DRIVEN, READ, NEAREST = "driven", "read", "nearest"

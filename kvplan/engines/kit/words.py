@@ -7,9 +7,8 @@ expanded. Lines and columns count from 1, so that a word of a deployment file ca
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from kvplan.errors import UsageError
+from kvplan.named_tuple import NamedTuple
 
 _BLANK = " \t\r\n"
 _ESCAPED = '"\\$`\n'  # what a backslash takes the meaning from between double quotes

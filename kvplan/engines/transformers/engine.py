@@ -9,7 +9,7 @@ most that one rank holds on the way there, which is what has to fit.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 from kvplan.dtypes import DType, parse_dtype
 from kvplan.engines.base import Engine, P, Prepared
@@ -35,6 +35,7 @@ from kvplan.engines.transformers.pool import PreparedPaged
 from kvplan.engines.transformers.reasons import reasons
 from kvplan.engines.transformers.run import Run
 from kvplan.errors import UsageError
+from kvplan.named_tuple import NamedTuple
 from kvplan.spec.model import ModelSpec
 from kvplan.spec.states import HeadState, LatentAttention
 

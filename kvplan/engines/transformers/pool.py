@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 from kvplan.engines.base import Prepared
 from kvplan.engines.kit.refusal import Refusal
@@ -24,6 +24,7 @@ from kvplan.engines.transformers.memory import sizing_of
 from kvplan.engines.transformers.options import Paging
 from kvplan.engines.transformers.paged import Pool
 from kvplan.errors import UsageError
+from kvplan.named_tuple import NamedTuple
 
 
 class PagedFigures(NamedTuple):

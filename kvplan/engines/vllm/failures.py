@@ -6,12 +6,12 @@ Each row was seen when the release's own code was run. A newer release serves th
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 from kvplan.engines.kit.refusal import Refused
 from kvplan.engines.vllm.facts.families import is_mixture
 from kvplan.engines.vllm.facts.versions import HISTORY
 from kvplan.engines.vllm.options.settings import Settings
+from kvplan.named_tuple import NamedTuple
 from kvplan.spec.model import ModelSpec
 from kvplan.spec.recurrent import RecurrentState
 from kvplan.spec.states import Indexer, LatentAttention

@@ -7,7 +7,6 @@ it, which is cheap, so that a search over lengths or memory builds once.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 from kvplan.engines.base import LoadModel
 from kvplan.engines.kit.refusal import Refused
@@ -50,6 +49,7 @@ from kvplan.engines.vllm.pool.groups import form_groups, groups_by_stage, merge_
 from kvplan.engines.vllm.pool.kv_layout import check_expressible, is_block_outermost, resolve
 from kvplan.engines.vllm.v0 import as_v0, cuts_prompts, groups_of, is_planned_by_v0
 from kvplan.errors import KvplanError, UsageError
+from kvplan.named_tuple import NamedTuple
 from kvplan.spec import states as kept
 from kvplan.spec.model import ModelSpec
 

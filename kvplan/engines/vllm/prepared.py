@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cached_property
-from typing import NamedTuple
 
 from kvplan.arithmetic import ceil_div
 from kvplan.dtypes import find_dtype
@@ -37,6 +36,7 @@ from kvplan.engines.vllm.planning import Broken, Built, Planned, at_length
 from kvplan.engines.vllm.pool.capacity import Pool, PoolPlan, capacity_of, plan_pool
 from kvplan.engines.vllm.pool.group import Group
 from kvplan.engines.vllm.reasons import reasons_of
+from kvplan.named_tuple import NamedTuple
 from kvplan.notice import Notice
 from kvplan.steps import Steps
 

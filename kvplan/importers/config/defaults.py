@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 from os.path import dirname, join
-from typing import NamedTuple
+
+from kvplan.named_tuple import NamedTuple
 
 TABLE = join(dirname(__file__), "class_defaults.tsv")
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from kvplan.importers.config.aliases import DRAFT_KEYS
 from kvplan.importers.config.facts import Facts
+from kvplan.named_tuple import NamedTuple
 from kvplan.spec.model import MAX_LAYERS
 from kvplan.spec.states import ChunkedAttention, FullAttention, SlidingAttention, State
 

@@ -13,9 +13,9 @@ down, or a format whose bits are not spelt out, is `Unproven`, never passed over
 from __future__ import annotations
 
 from math import prod
-from typing import NamedTuple
 
 from kvplan.dtypes import CacheDTypes
+from kvplan.named_tuple import NamedTuple
 from kvplan.spec.model import ModelSpec
 from kvplan.spec.recurrent import (
     GatedDeltaNet,

@@ -14,10 +14,10 @@ that is read one token short then shows. Only the first sequence is damaged.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import torch
 
+from kvplan.named_tuple import NamedTuple
 from kvplan.spec.recurrent import RecurrentState
 from kvplan.spec.states import ChunkedAttention, CrossAttention, SlidingAttention, State
 from kvplan.verify.decode.facts import columns_of, matrix_of

@@ -14,12 +14,12 @@ the logits a little. A damaged block must exceed the tolerance `FAR`-fold.
 from __future__ import annotations
 
 from math import inf, isfinite
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from kvplan.checks import Check
+from kvplan.named_tuple import NamedTuple
 from kvplan.spec.states import State
 from kvplan.verify.decode import damage
 from kvplan.verify.decode.cut import BATCH

@@ -12,13 +12,13 @@ computes sizes, the tensors have them. Sources of the rules: the formats named i
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
 from kvplan.dtypes import DType
+from kvplan.named_tuple import NamedTuple
 
 VECTOR = 0  # group size: the whole vector
 

@@ -8,11 +8,10 @@ never off the planner's byte formulas, so that their bytes can be held against t
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import torch
 
 from kvplan.dtypes import CacheDTypes
+from kvplan.named_tuple import NamedTuple
 from kvplan.spec.recurrent import RecurrentState
 from kvplan.spec.states import (
     ChunkedAttention,

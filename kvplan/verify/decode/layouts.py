@@ -11,11 +11,10 @@ same placement holds the format's bytes, scales included.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import torch
 
 from kvplan.dtypes import DTYPES, CacheDTypes
+from kvplan.named_tuple import NamedTuple
 from kvplan.spec.model import ModelSpec
 from kvplan.spec.recurrent import RecurrentState
 from kvplan.spec.states import CrossAttention, State

@@ -18,10 +18,12 @@ tokens, heads, 1). A decay per head is one column that broadcasts.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
+
+from kvplan.named_tuple import NamedTuple
 
 _HEADS_AT_ONCE = 1024  # bounds the memory of states with one head per channel
 

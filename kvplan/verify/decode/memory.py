@@ -11,11 +11,11 @@ back.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from kvplan.named_tuple import NamedTuple
 from kvplan.spec.states import State
 from kvplan.verify.decode.kept import Piece, Vectors, first_visible, span_of
 from kvplan.verify.decode.storage import Fixed, Rows

@@ -10,12 +10,11 @@ window 5 and blocks of 4 need two, [xxxA][BCDE]. Their table is used as a ring.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import torch
 from torch import Tensor
 
 from kvplan.arithmetic import ceil_div
+from kvplan.named_tuple import NamedTuple
 
 
 class Placement(NamedTuple):

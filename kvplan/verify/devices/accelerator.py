@@ -8,11 +8,12 @@ what its driver holds, and no free memory; the recommended maximum stands in for
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from kvplan.arithmetic import round_up
 from kvplan.checks import Check, compare
 from kvplan.engines.layout import Tensor
+from kvplan.named_tuple import NamedTuple
 from kvplan.verify.devices.device import Advance, Measurement, Room
 from kvplan.verify.tensors import (
     check_element_types,

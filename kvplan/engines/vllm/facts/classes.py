@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple
 
 from kvplan.engines.vllm.facts.versions import HISTORY
+from kvplan.named_tuple import NamedTuple
 
 _FILE = Path(__file__).with_name("classes.tsv")
 
