@@ -147,7 +147,11 @@ def pool_of(spec: ModelSpec, family: Family, dtype: str, page_size: int, tp: int
             raise UsageError(
                 "the paged cache has one head_dim; K and V of different size do not fit"
             )
-        shapes.add((state.kv_heads, state.head_dim))
+        heads = state.kv_heads
+        if family.broadcast_heads:
+            # The paged cache reads num_key_value_heads, which such a config lacks or misnames.
+            heads = state.heads or spec.heads or heads
+        shapes.add((heads, state.head_dim))
         counts[types[name]] = counts.get(types[name], 0) + layers
         windows[types[name]] = window_of(state, family)
     if len(shapes) != 1:
