@@ -7,13 +7,14 @@ t of them: sum(t) = n(n+1)/2. The ratio is exactly (2n+1)/3, often given as 2n/3
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 
 from kvplan.engines.logical import logical_cache
 from kvplan.named_tuple import NamedTuple
 from kvplan.plan.size import SizeResult
 from kvplan.spec.labels import attention_label
+from kvplan.spec.model import ModelSpec
 from kvplan.spec.states import (
     ChunkedAttention,
     CompressedLatent,
@@ -22,6 +23,7 @@ from kvplan.spec.states import (
     HeadState,
     Indexer,
     LatentAttention,
+    SharedCache,
     SlidingAttention,
     State,
 )
@@ -80,30 +82,86 @@ def explain(result: SizeResult, tokens: Sequence[int] = DEFAULT_TOKENS) -> Expla
 
 
 def _variants(result: SizeResult) -> tuple[Variant, ...]:
+    """The model as it is, then with one thing changed in each row."""
     spec = result.model.spec
     label = f"as it is ({attention_label(spec)})"
     rows = [Variant(label, "what its design keeps", result.logical.bytes_per_sequence)]
-    if any(isinstance(state, (SlidingAttention, ChunkedAttention)) for state in spec.states()):
+    states = [state for one in spec.kinds.values() for state in one]
+    if any(isinstance(state, (SlidingAttention, ChunkedAttention)) for state in states):
         whole = _rebuilt(result, lambda state, heads: _every_token(state))
         rows.append(Variant("no windows", "each attention layer keeps every token", whole))
+    if any(isinstance(state, SharedCache) for state in states):
+        own = _with_kinds(result, _unshared(spec))
+        rows.append(Variant("no shared layers", "each layer keeps a cache of its own", own))
+    if _attending(spec) is not None and any(_is_recurrent(one) for one in spec.kinds.values()):
+        attending = _with_kinds(result, _without_recurrence(spec))
+        meaning = "recurrent layers attend like the others"
+        rows.append(Variant("no recurrent layers", meaning, attending))
+    if any(isinstance(state, Indexer) for state in states):
+        dense = _with_kinds(result, _without_indexer(spec))
+        rows.append(Variant("no indexer", "dense attention, which picks no tokens", dense))
     if any(_heads_shape(state) for state in spec.states()):
+        every = any(isinstance(state, CompressedLatent) for state in states)
+        more = ", every token" if every else ""
         rows += [
             Variant(
-                "MHA",
-                "one K and V per query head, every token",
-                _rebuilt(result, _with_heads(None)),
+                "MHA", f"one K and V per query head{more}", _rebuilt(result, _with_heads(None))
             ),
-            *_grouped(result),
+            *_grouped(result, more),
             Variant(
-                "MQA",
-                "one K and V for all query heads, every token",
-                _rebuilt(result, _with_heads(1)),
+                "MQA", f"one K and V for all query heads{more}", _rebuilt(result, _with_heads(1))
             ),
         ]
     return tuple(rows)
 
 
-def _grouped(result: SizeResult) -> list[Variant]:
+Kinds = Mapping[str, "tuple[State, ...]"]
+
+
+def _with_kinds(result: SizeResult, kinds: Kinds) -> int:
+    spec = result.model.spec.replaced(kinds=kinds)
+    return logical_cache(spec, result.request).bytes_per_sequence
+
+
+def _unshared(spec: ModelSpec) -> Kinds:
+    """Each shared kind keeps what the kind it reads keeps."""
+    found = {}
+    for name, states in spec.kinds.items():
+        while states and isinstance(states[0], SharedCache):
+            read = states[0].reads
+            states = spec.kinds[read if isinstance(read, str) else spec.layers[read]]
+        found[name] = states
+    return found
+
+
+def _is_recurrent(states: tuple[State, ...]) -> bool:
+    return bool(states) and all(state.fixed for state in states)
+
+
+def _attending(spec: ModelSpec) -> tuple[State, ...] | None:
+    """What the first layer keeps that attends to every token."""
+    for name in spec.layers:
+        states = spec.kinds[name]
+        if any(isinstance(state, (FullAttention, LatentAttention)) for state in states):
+            return tuple(state for state in states if not state.fixed)
+    return None
+
+
+def _without_recurrence(spec: ModelSpec) -> Kinds:
+    attending = _attending(spec) or ()
+    return {
+        name: attending if _is_recurrent(states) else states for name, states in spec.kinds.items()
+    }
+
+
+def _without_indexer(spec: ModelSpec) -> Kinds:
+    return {
+        name: tuple(state for state in states if not isinstance(state, Indexer))
+        for name, states in spec.kinds.items()
+    }
+
+
+def _grouped(result: SizeResult, more: str) -> list[Variant]:
     """GQA with 8 KV heads, the most common choice, where the model itself does not group."""
     spec = result.model.spec
     grouped = any(
@@ -115,7 +173,7 @@ def _grouped(result: SizeResult) -> list[Variant]:
     bytes_ = _rebuilt(result, _with_heads(8))
     if bytes_ is None:
         return []
-    return [Variant("GQA", "8 KV heads shared by all query heads, every token", bytes_)]
+    return [Variant("GQA", f"8 KV heads shared by all query heads{more}", bytes_)]
 
 
 Change = Callable[[State, "int | None"], "State | None"]
@@ -128,8 +186,6 @@ def _rebuilt(result: SizeResult, change: Change) -> int | None:
     for name, states in spec.kinds.items():
         changed: list[State] = []
         for state in states:
-            if isinstance(state, Indexer):
-                continue  # dense attention needs none
             if not _heads_shape(state) or isinstance(state, CrossAttention):
                 changed.append(state)
                 continue
@@ -142,7 +198,7 @@ def _rebuilt(result: SizeResult, change: Change) -> int | None:
 
 
 def _with_heads(kv_heads: int | None) -> Change:
-    """Full attention with `kv_heads` KV heads; None means one per query head."""
+    """The same attention with `kv_heads` KV heads; None means one per query head."""
 
     def change(state: State, heads: int | None) -> State | None:
         shape = _heads_shape(state)
@@ -151,6 +207,8 @@ def _with_heads(kv_heads: int | None) -> Change:
         count = kv_heads or heads
         if heads % count:
             return None
+        if isinstance(state, HeadState):
+            return state.replaced(kv_heads=count, heads=heads)  # windows stay as they are
         return FullAttention(kv_heads=count, head_dim=shape[0], v_head_dim=shape[1], heads=heads)
 
     return change

@@ -106,15 +106,26 @@ def test_a_latent_is_decompressed_into_heads():
     }
 
 
-def test_an_indexer_goes_with_dense_attention():
-    """576 + 128 elements as it is; no indexer in the others."""
+def test_an_indexer_is_a_row_of_its_own():
+    """576 + 128 elements as it is; 576 without it; 320 + 128 with one K and V for all heads."""
     latent = LatentAttention(
         kv_lora_rank=512, qk_rope_head_dim=64, qk_nope_head_dim=128, v_head_dim=128
     )
     found = variants(((latent, Indexer(head_dim=128)), 2), heads=128)
 
     assert found["as it is (mla+sparse-indexer(DSA))"] == 2 * 1000 * 704 * 2
-    assert found["MQA"] == 2 * 1000 * 320 * 2
+    assert found["no indexer"] == 2 * 1000 * 576 * 2
+    assert found["MQA"] == 2 * 1000 * (320 + 128) * 2
+
+
+def test_what_a_hybrid_and_shared_layers_save():
+    """Three layers of 1,000 tokens, 2 x 8 x 128 x 2 B, where one keeps them as it is."""
+    own = FullAttention(kv_heads=8, head_dim=128)
+    mamba = Mamba1(conv_kernel=4, intermediate_size=100, state_size=16)  # 600 + 6,400 bytes
+    hybrid = variants(((mamba,), 2), ((own,), 1))
+    assert hybrid["no recurrent layers"] == 3 * 1000 * 4096
+    shared = variants(((own,), 1), ((SharedCache(reads="0"),), 2))
+    assert shared["no shared layers"] == 3 * 1000 * 4096
 
 
 def test_a_latent_of_unknown_heads_has_no_plain_variant():
@@ -130,7 +141,7 @@ def test_a_model_of_unknown_heads_has_no_plain_variant():
     assert variants(((FullAttention(kv_heads=8, head_dim=128),), 2), heads=None)["MHA"] is None
 
 
-def test_windows_are_opened_first_and_stay_open():
+def test_windows_are_opened_in_one_row_and_kept_in_the_others():
     """5 layers of 100 tokens and one of 1,000, 2 x 8 x 128 x 2 B each; then 6 of 1,000."""
     shape = {"kv_heads": 8, "head_dim": 128}
     found = variants(((SlidingAttention(**shape, window=100),), 5), ((FullAttention(**shape),), 1))
@@ -138,8 +149,8 @@ def test_windows_are_opened_first_and_stay_open():
     assert found == {
         "as it is (gqa+sliding)": 1500 * 4096,
         "no windows": 6000 * 4096,
-        "MHA": 6000 * 16384,
-        "MQA": 6000 * 512,
+        "MHA": 1500 * 16384,
+        "MQA": 1500 * 512,
     }
 
 

@@ -309,7 +309,8 @@ layers:
 def test_the_page_of_explain(model):
     """Products factor by factor, variants, and generation with and without a cache.
 
-    MHA: 8 layers x 8,192 tokens x 2 x 16 x 128 x 2 B + 68,608; MQA: the same with one head.
+    As it is 44 MiB of attention with 4 KV heads, windows kept: four times that with 16, a quarter
+    with one. The recurrent layer, attending, keeps 8,192 x 2 x 4 x 128 x 2 B = 16 MiB.
     """
     found = explain(size(model, batch=2), [128, 2048])
 
@@ -352,8 +353,9 @@ The same model with another attention, one sequence
                                            bytes  times  what it keeps
 as it is (gqa+sliding+hybrid-linear)   44.07 MiB   1.00  what its design keeps
 no windows                            128.07 MiB   2.91  each attention layer keeps every token
-MHA                                   512.07 MiB  11.62  one K and V per query head, every token
-MQA                                    32.07 MiB   0.73  one K and V for all query heads, every token
+no recurrent layers                    60.00 MiB   1.36  recurrent layers attend like the others
+MHA                                   176.07 MiB   4.00  one K and V per query head
+MQA                                    11.07 MiB   0.25  one K and V for all query heads
 
 Attention work to generate n tokens, per head and layer
 

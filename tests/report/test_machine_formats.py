@@ -104,12 +104,12 @@ def test_explain_as_json(model):
         "entry_bytes": 2048,
         "bytes_per_sequence": 33554432,
     }
-    # 8 layers x 8,192 tokens x 2 x 1 x 128 x 2 B + 68,608, and over 46,205,952
+    # (46,205,952 - 68,608) / 4 KV heads + 68,608 of state, and over 46,205,952
     assert found["variants"][-1] == {
         "name": "MQA",
-        "meaning": "one K and V for all query heads, every token",
-        "bytes_per_sequence": 33623040,
-        "times": 0.73,
+        "meaning": "one K and V for all query heads",
+        "bytes_per_sequence": 11602944,
+        "times": 0.25,
     }
     assert found["generation"] == [
         {
