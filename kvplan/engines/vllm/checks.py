@@ -17,7 +17,7 @@ from kvplan.engines.vllm.facts.classes import (
     class_named,
 )
 from kvplan.engines.vllm.facts.families import Family
-from kvplan.engines.vllm.facts.formats import CACHE_SINCE, WEIGHTS_SINCE
+from kvplan.engines.vllm.facts.formats import CACHE_SINCE, WEIGHTS_SINCE, WEIGHTS_UNTIL
 from kvplan.engines.vllm.facts.versions import HISTORY
 from kvplan.engines.vllm.failures import check_failures
 from kvplan.engines.vllm.layers.model import Model
@@ -73,6 +73,14 @@ def _check_weights(spec: ModelSpec, settings: Settings) -> None:
     """A weight format that came later; before 0.8 the class is asked for first."""
     method = (spec.quant_method or "").lower()
     since, version = WEIGHTS_SINCE.get(method), settings.rules.version
+    until = WEIGHTS_UNTIL.get(method)
+    if until is not None and HISTORY.number(version) > HISTORY.number(until):
+        raise Refused(
+            "quantization-unsupported",
+            "ValidationError",
+            f"vllm {version} does not run {method} weights any more",
+            quant_method=method,
+        )
     later = since is not None and HISTORY.number(since) > HISTORY.number(version)
     if not later or HISTORY.number(version) < HISTORY.number("0.8.0"):
         return

@@ -129,6 +129,20 @@ def test_what_a_release_has(
     assert code(planned(name, version, 70 * GIB, 2048, **options)) == refused
 
 
+def test_unequal_heads_read_no_fp8_on_sm100() -> None:
+    """MiMo-V2-Flash: K of 192, V of 128."""
+    for gpu, refused in (("b200", "format-not-on-device"), ("h100", None)):
+        plan = planned("mimo-v2-flash", "0.33.0", 100 * GIB, 4096, gpu=gpu, kv_cache_dtype="fp8")
+        assert code(plan) == refused
+
+
+def test_weights_that_a_release_refuses() -> None:
+    """fbgemm_fp8 at 0.33."""
+    spec = load_model("llama3.1-405b").spec.replaced(quant_method="fbgemm_fp8")
+    plan = VllmEngine().prepare(spec, Request(tp=8), "0.33.0").capacity(40 * GIB, 4096)
+    assert code(plan) == "quantization-unsupported"
+
+
 def test_removed_classes_that_transformers_lends() -> None:
     """vLLM asks transformers before it refuses: Dots1 and Persimmon at 0.33, not MPT."""
     from kvplan.engines.vllm.facts.classes import class_named

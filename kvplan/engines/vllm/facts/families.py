@@ -98,6 +98,7 @@ _BY_TYPE: dict[str, Family] = {
     # engine/arg_utils.py: the config's sliding_window, whatever its remote class would do with it.
     "mimo": Family(slides_over_context=True),
     "phi3_v": Family(slides_over_context=True),
+    "phi4": Family(slides_over_context=True),
     "gpt_oss": Family(sinks=True, replicates_heads=False),  # models/gpt_oss.py
     "mimo_v2": Family(sinks=True),
     "mimo_v2_flash": Family(sinks=True),

@@ -24,3 +24,6 @@ WEIGHTS_SINCE = {
     "quark": "0.7.0", "torchao": "0.8.4", "modelopt_fp4": "0.9.0", "auto-round": "0.9.0",
     "mxfp4": "0.10.1", "modelopt_mixed": "0.17.0", "mxfp8": "0.19.0",
 }  # fmt: skip
+
+# Weight formats that a release refused when it was run, and the last release before it.
+WEIGHTS_UNTIL = {"fbgemm_fp8": "0.32.0"}

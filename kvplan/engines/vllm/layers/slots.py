@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from kvplan.engines.kit.refusal import Refused
 from kvplan.engines.vllm.backends import latent
 from kvplan.engines.vllm.backends.backend import Backend
 from kvplan.engines.vllm.backends.plain import DIFFKV
@@ -107,6 +108,14 @@ def _heads(
     backend = None
     if model.settings.rules.block_choice == "backend":
         backend = DIFFKV if state.value_dim != state.head_dim else select(query)
+        if backend is DIFFKV and dtype.is_quantized and query.gpu.major == 10:
+            raise Refused(
+                "format-not-on-device",
+                "NotImplementedError",
+                f"K of {state.head_dim} and V of {state.value_dim} elements fall to FlashAttention"
+                f" 2 on {query.gpu.device_name}, which reads no {dtype.name} cache",
+                kv_cache_dtype=dtype.name,
+            )
     return [
         Slot(
             role=ATTENTION, state=state, dtype=dtype, backend=backend, query=query,
