@@ -29,6 +29,7 @@ from kvplan.engines.vllm.checks import (
 )
 from kvplan.engines.vllm.facts import dtype as dtypes
 from kvplan.engines.vllm.facts.families import family_of, has_runner_v2
+from kvplan.engines.vllm.facts.versions import cited
 from kvplan.engines.vllm.failures import LAYERS, check_failures
 from kvplan.engines.vllm.layers.blocks import BlockChoice, choose_block_size
 from kvplan.engines.vllm.layers.model import (
@@ -335,7 +336,7 @@ def _provenance(
 
     def note(option: str, value: object, origin: str | None) -> None:
         if origin is not None:
-            notes.append(Provenance(option, str(value), source + origin))
+            notes.append(Provenance(option, str(value), source + cited(origin, settings.rules)))
 
     note("max_model_len", length.tokens, length.why)
     note("max_num_batched_tokens", *tokens)
@@ -343,9 +344,11 @@ def _provenance(
         held = model.cache.name if model.cache.name != "auto" else model.dtype
         note("kv_cache_dtype", held, model.cache.origin or "config/cache.py: the model's format")
     if choice.why:
-        note("block_size", choice.size, f"platforms/interface.py: {choice.why}")
+        by_platform = settings.rules.block_choice == "forced"
+        file = "platforms/cuda.py" if by_platform else "platforms/interface.py"
+        note("block_size", choice.size, f"{file}: {choice.why}")
     if settings.prefix_caching is None:
         note("enable_prefix_caching", str(parts.caches).lower(), "config/model.py")
-    if settings.layout is None:
+    if settings.layout is None and settings.rules.one_tensor:
         note("kv_cache_layout", parts.pool.layout, "v1/attention/backends/utils.py")
     return tuple(notes)

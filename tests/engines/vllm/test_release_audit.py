@@ -182,6 +182,16 @@ def test_what_the_rules_rest_on(version: str, how: str) -> None:
     assert any(notice.id == "engine-version" for notice in plan.notices) == (how == "nearest")
 
 
+def test_old_releases_are_cited_by_files_they_have() -> None:
+    """0.8.5 has config.py alone, and no orders of a pool's dimensions."""
+    engine, spec = VllmEngine(), load_model("llama3-8b").spec
+    layout = engine.prepare(spec, Request(), "0.8.5").layout(4096, 1)
+    origins = " ".join(note.origin for note in layout.provenance)
+    assert "vllm 0.8.5 config.py" in origins
+    assert "config/" not in origins
+    assert "v1/attention/backends" not in origins
+
+
 def test_falcon_40b_in_a_paged_cache() -> None:
     """transformers' paged cache finds 128 KV heads x 64 x K and V x 2 bytes x 60 layers."""
     request = Request(ctx=1000, options={"cache_implementation": "paged", "num_blocks": "8"})

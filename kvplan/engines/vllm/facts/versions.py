@@ -305,6 +305,19 @@ def claim_of(version: str) -> Claim:
     return Claim(how=NEAREST, release=claim.release, sentence=sentence)
 
 
+def cited(origin: str, rules: Rules) -> str:
+    """Where something stands, by the files that the release has.
+
+    The configuration was one file up to 0.10.0, and in part another one before 0.11.0.
+    """
+    version = HISTORY.number(rules.version)
+    if version < HISTORY.number("0.10.1"):
+        return re.sub(r"^config/\w+\.py", "config.py", origin)
+    if version < HISTORY.number("0.11.0"):
+        return re.sub(r"^config/(?!cache|parallel|scheduler)\w+\.py", "config/__init__.py", origin)
+    return origin
+
+
 def _line(version: str) -> str:
     """The release behind which a build was made.
 

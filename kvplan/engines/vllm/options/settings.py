@@ -12,7 +12,7 @@ from typing import Any
 from kvplan.engines.layout import Provenance
 from kvplan.engines.request import Request
 from kvplan.engines.vllm.facts.gpus import DEFAULT_GPU, Gpu, batch_defaults, find_gpu
-from kvplan.engines.vllm.facts.versions import Rules
+from kvplan.engines.vllm.facts.versions import Rules, cited
 from kvplan.engines.vllm.options.asked import cache_dtype, ranks
 from kvplan.engines.vllm.options.flags import FLAGS, read_options
 from kvplan.errors import UsageError
@@ -148,7 +148,8 @@ def read_settings(request: Request, rules: Rules) -> Settings:
     async_scheduling = value("async_scheduling")
     if async_scheduling is None:
         async_scheduling = rules.async_scheduling
-        notes.append(_noted("async_scheduling", async_scheduling, rules))
+        if not rules.is_v0:
+            notes.append(_noted("async_scheduling", async_scheduling, rules))
     return Settings(
         rules=rules,
         gpu=gpu,
@@ -206,7 +207,8 @@ def _full_graphs(eager: bool, compilation: dict[str, Any] | None, level: int | N
 
 
 def _noted(name: str, value: object, rules: Rules) -> Provenance:
-    return Provenance(name, str(value).lower(), f"vllm {rules.version} {FLAGS[name].origin}")
+    origin = cited(FLAGS[name].origin, rules)
+    return Provenance(name, str(value).lower(), f"vllm {rules.version} {origin}")
 
 
 def _length(flag: int | None, request: Request) -> int | None:
