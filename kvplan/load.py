@@ -99,19 +99,14 @@ def load_model(
     from kvplan.spec.catalogue import Catalogue
 
     catalogue = Catalogue(specs)
-    try:
-        entry = catalogue.find(model)
-    except UnknownModelError as error:
-        if error.ambiguous:
-            raise
-        found = _elsewhere(model, allow_network=allow_network)
-        found = found or _taken_for(catalogue, model)
+    entry = catalogue.look_up(model)
+    if entry is None:
+        found = _elsewhere(model, allow_network=allow_network) or _taken_for(catalogue, model)
         if found is not None:
             return found
-        loosely = catalogue.find_loosely(model)
-        if loosely is None:
-            raise _with_more_hints(error, model) from None
-        entry = loosely
+        entry = catalogue.find_loosely(model)
+    if entry is None:
+        raise _with_more_hints(catalogue.unknown(model), model)
     spec = entry.spec().called(model)
     return LoadedModel(
         spec,
@@ -310,6 +305,8 @@ def _import_path(
 
 
 def _from_text(data: bytes, name: str) -> LoadedModel:
+    import re
+
     from kvplan.documents.files import decode
     from kvplan.documents.from_yaml import read_yaml
     from kvplan.documents.policy import SPEC
@@ -319,6 +316,12 @@ def _from_text(data: bytes, name: str) -> LoadedModel:
     if not data.strip():
         raise InputError("is empty", where=name)
     text = decode(data, name, SPEC)
+    if re.search(r"^(?:apiVersion|services):", text, re.MULTILINE):
+        raise InputError(
+            "is a deployment file, not a model",
+            where=name,
+            hint="name the model that its server loads, and what its flags say with --engine-args",
+        )
     if name.lower().endswith(_YAML_ENDINGS) or is_spec(text):
         return LoadedModel(read_spec(read_yaml(text, name)), name)
     return _loaded(_imported_text(data, name), name)

@@ -498,3 +498,15 @@ def test_import_of_a_name() -> None:
     with pytest.raises(InputError) as refused:
         import_model("llama3-8b")
     assert "kvplan models" in (refused.value.hint or "")
+
+
+@pytest.mark.parametrize(
+    "text", ["apiVersion: apps/v1\nkind: Deployment\n", "services:\n  a: {}\n"]
+)
+def test_a_deployment_file_is_no_model(text, tmp_path):
+    """It says so, instead of listing every key that a spec has."""
+    path = tmp_path / "deploy.yaml"
+    path.write_text(text)
+
+    with pytest.raises(InputError, match="is a deployment file, not a model"):
+        load_model(str(path))

@@ -54,11 +54,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _dispatch(args: list[str]) -> int:
-    if not args or args[0] in ("-h", "--help"):
+    completing = "_KVPLAN_COMPLETE" in os.environ  # a shell asks, without arguments
+    if (not args and not completing) or args[:1] in (["-h"], ["--help"]):
         return _help(None) or (0 if args else 2)  # nothing was asked for
-    if args[0] in _MODULES and ("-h" in args or "--help" in args):
+    if args and args[0] in _MODULES and ("-h" in args or "--help" in args):
         return _help(args[0])
-    if args[0] in _MODULES:
+    if args and args[0] in _MODULES:
         from kvplan.cli.quick import parse
 
         command = _load(args[0])

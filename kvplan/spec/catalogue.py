@@ -113,6 +113,18 @@ class Catalogue:
             UnknownModelError: none or several do; `candidates` names them or the closest.
             SpecError: its file cannot be read.
         """
+        found = self.look_up(query)
+        if found is None:
+            raise self.unknown(query)
+        return found
+
+    def look_up(self, query: str) -> Entry | None:
+        """The one spec that answers to a name, None if none does.
+
+        Raises:
+            UnknownModelError: several do.
+            SpecError: its file cannot be read.
+        """
         for folder in (*self._own, self._builtin):
             entry = self._find_in(folder, query)
             if entry is not None:
@@ -120,7 +132,7 @@ class Catalogue:
         for name, error in self._left_out():
             if os.path.splitext(name)[0].lower() == _plain(query):
                 raise error
-        raise self._unknown(query)
+        return None
 
     def find_loosely(self, query: str) -> Entry | None:
         """The one spec that answers to a name written another way (`Llama 3:8B`), or None.
@@ -155,7 +167,8 @@ class Catalogue:
             )
         return entries[0] if entries else None
 
-    def _unknown(self, query: str) -> UnknownModelError:
+    def unknown(self, query: str) -> UnknownModelError:
+        """The error for a name that nothing answers to, with the nearest names."""
         from shlex import quote
 
         from kvplan.spec.names import MOST, holds, nearest

@@ -89,3 +89,23 @@ def test_another_slip_is_left_to_the_parser() -> None:
     """Only names of the table are translated."""
     assert own_name("No such option: --contxt") is None
     assert own_name("Missing argument 'MODEL'") is None
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("kvplan size llama3-8b-", "llama3-8b-instruct"),
+        ("kvplan fit llama3-8b --engine vllm@0.33", "vllm@0.33.0"),
+        ("kvplan size llama3-8b --format c", "csv"),
+        ("kvplan expl", "explain"),
+    ],
+)
+def test_a_shell_asks_and_is_answered(
+    line: str, expected: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    """As the script of `--show-completion` asks in bash: by environment, without arguments."""
+    monkeypatch.setenv("_KVPLAN_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", line)
+    monkeypatch.setenv("COMP_CWORD", str(len(line.split()) - 1))
+    assert main([]) == 0
+    assert expected in capsys.readouterr().out.split()
