@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kvplan.report.prose import hanging
 from kvplan.report.provenance import defaults_line
 from kvplan.units import format_bytes
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from kvplan.engines.layout import CacheLayout
+    from kvplan.report.console import Console
 
 _INDENT = 14
 
@@ -23,15 +23,14 @@ def print_allocated(console: Console, layout: CacheLayout, *, sources: bool) -> 
         layout: the engine's answer.
         sources: where each default comes from stands elsewhere on the page.
     """
-    from rich.padding import Padding
 
     def under(text: str) -> None:
-        console.print(Padding(text, (0, 0, 0, _INDENT)))
+        hanging(console, " " * _INDENT, text)
 
     engine = f"{layout.engine} {layout.version}"
     if layout.refusal is not None:
         text = f"{engine} refuses to start: {layout.refusal.message}"
-        console.print(Padding(text, (0, 0, 0, _INDENT)), style="bold red")
+        hanging(console, " " * _INDENT, text, style="bold red")
     else:
         basis = f"{engine}: what it sets aside"
         if layout.rank_count > 1:

@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from kvplan.report.console import open_console, text_of
+from kvplan.report.console import Column
 from kvplan.report.formula import average_per_token, formula, kind_name
 from kvplan.report.headings import asked
+from kvplan.report.page import render
 from kvplan.report.prose import hanging, warnings
-from kvplan.report.tables import Column, print_table
+from kvplan.report.tables import print_table
 from kvplan.spec.labels import attention_label
 from kvplan.units import format_bytes, format_count, format_tokens
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from kvplan.checks import Verification
     from kvplan.engines.logical import LogicalCache
     from kvplan.load import LoadedModel
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from kvplan.plan.fit import Fit
     from kvplan.plan.size import SizeResult
     from kvplan.replay.report import Report
+    from kvplan.report.console import Console
     from kvplan.spec.model import ModelSpec
 
 
@@ -31,63 +31,56 @@ def size(
     results: Sequence[SizeResult], *, to_file: bool, per_layer: bool = False, layout: bool = False
 ) -> str:
     """`kvplan size`: one result in full, several side by side."""
-    console = open_console(to_file=to_file)
-    if len(results) == 1:
-        _one(console, results[0], layout=layout)
-    else:
-        _side_by_side(console, results)
-    for result in results:
-        if layout and result.allocated is not None:
-            from kvplan.report.layout_page import draw
 
-            draw(console, result.allocated)
-        if result.charges is not None:
-            _charges(console, result, named=len(results) > 1)
-        if per_layer:
-            _layers(console, result)
-    warnings(console, (warning for result in results for warning in result.warnings))
-    return text_of(console)
+    def page(console: Console) -> None:
+        if len(results) == 1:
+            _one(console, results[0], layout=layout)
+        else:
+            _side_by_side(console, results)
+        for result in results:
+            if layout and result.allocated is not None:
+                from kvplan.report.layout_page import draw
+
+                draw(console, result.allocated)
+            if result.charges is not None:
+                _charges(console, result, named=len(results) > 1)
+            if per_layer:
+                _layers(console, result)
+        warnings(console, (warning for result in results for warning in result.warnings))
+
+    return render(page, to_file=to_file)
 
 
 def replay(found: Report, *, to_file: bool) -> str:
     """`kvplan replay`: what ran, how full the pool was, and the time line."""
     from kvplan.report.replay_page import page
 
-    console = open_console(to_file=to_file)
-    page(console, found)
-    return text_of(console)
+    return render(lambda console: page(console, found), to_file=to_file)
 
 
 def fit(found: Fit, *, to_file: bool) -> str:
     """`kvplan fit`: the verdict, the inversions, and the engine's plan."""
     from kvplan.report.fit_page import page
 
-    console = open_console(to_file=to_file)
-    page(console, found)
-    return text_of(console)
+    return render(lambda console: page(console, found), to_file=to_file)
 
 
 def verify(found: Verification, *, to_file: bool) -> str:
     """`kvplan verify`: one line per check, and the verdict."""
     from kvplan.report.verify_page import page
 
-    console = open_console(to_file=to_file)
-    page(console, found)
-    return text_of(console)
+    return render(lambda console: page(console, found), to_file=to_file)
 
 
 def explain(found: Explanation, *, to_file: bool) -> str:
     """`kvplan explain`: its own room, because it is a page, not a table."""
     from kvplan.report.explain_page import page
 
-    console = open_console(to_file=to_file)
-    page(console, found)
-    return text_of(console)
+    return render(lambda console: page(console, found), to_file=to_file)
 
 
 def models(results: Sequence[ModelSpec], *, to_file: bool) -> str:
     """`kvplan models`: one line per model."""
-    console = open_console(to_file=to_file)
     if not results:
         return "no model matches\n"
     columns = [
@@ -99,9 +92,12 @@ def models(results: Sequence[ModelSpec], *, to_file: bool) -> str:
         context = format_tokens(spec.max_context) if spec.max_context else "?"
         hf_id = spec.hf_ids[0] if spec.hf_ids else ""
         rows.append([spec.name, attention_label(spec), str(len(spec.layers)), context, hf_id])
-    print_table(console, columns, rows)
-    console.print(f"\n{format_count(len(results), 'model')}")
-    return text_of(console)
+
+    def page(console: Console) -> None:
+        print_table(console, columns, rows)
+        console.print(f"\n{format_count(len(results), 'model')}")
+
+    return render(page, to_file=to_file)
 
 
 def model(result: LoadedModel, *, to_file: bool) -> str:
@@ -116,18 +112,14 @@ def gpus(results: Sequence[Listed], *, to_file: bool) -> str:
     """`kvplan gpus`: one line per device."""
     from kvplan.report.gpus_page import table
 
-    console = open_console(to_file=to_file)
-    table(console, results)
-    return text_of(console)
+    return render(lambda console: table(console, results), to_file=to_file)
 
 
 def gpu(results: Sequence[Listed], *, to_file: bool) -> str:
     """`kvplan gpus NAME`: everything known about a device."""
     from kvplan.report.gpus_page import page
 
-    console = open_console(to_file=to_file)
-    page(console, results)
-    return text_of(console)
+    return render(lambda console: page(console, results), to_file=to_file)
 
 
 def _one(console: Console, result: SizeResult, *, layout: bool) -> None:

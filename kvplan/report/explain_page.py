@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING
 
 from kvplan.dtypes import CacheDTypes
 from kvplan.engines.logical import StateShare
+from kvplan.report.console import Column
 from kvplan.report.formula import parts, state_sum
 from kvplan.report.headings import in_format, length
 from kvplan.report.prose import hanging, warnings
-from kvplan.report.tables import Column, print_table
+from kvplan.report.tables import print_table
 from kvplan.spec.labels import attention_label
 from kvplan.units import format_bytes, format_count
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from kvplan.plan.explain import Explanation
+    from kvplan.report.console import Console
 
 _COLUMN = 16
 

@@ -12,10 +12,9 @@ from kvplan.spec.labels import attention_label
 from kvplan.units import format_bytes, format_count
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from kvplan.engines.layout import Plan
     from kvplan.plan.fit import Fit
+    from kvplan.report.console import Console
 
 # Engines that print capacity_tokens and max_concurrency when they start.
 _LOGS = ("vllm",)

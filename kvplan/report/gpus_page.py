@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 from kvplan.units import GIB, format_count
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from kvplan.plan.devices import Listed
+    from kvplan.report.console import Console
 
 
 def gpu_facts(found: Iterable[Listed]) -> list[dict[str, Any]]:
@@ -49,7 +48,8 @@ def _facts(listed: Listed) -> dict[str, Any]:
 
 def table(console: Console, found: Sequence[Listed]) -> None:
     """One line per device."""
-    from kvplan.report.tables import Column, print_table
+    from kvplan.report.console import Column
+    from kvplan.report.tables import print_table
 
     columns = [
         Column("device"), Column("sold as GB", "right", rank=1),

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from kvplan.report.console import Column
 from kvplan.report.provenance import print_defaults
-from kvplan.report.tables import Column, print_table
+from kvplan.report.tables import print_table
 from kvplan.units import format_bytes
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from kvplan.engines.layout import CacheLayout
+    from kvplan.report.console import Console
 
 _WIDTH = 40
 _NUMBER = re.compile(r"(?<=\.)\d+(?=\.)")  # of a layer, in a tensor's name

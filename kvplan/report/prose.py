@@ -6,24 +6,20 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from kvplan.notice import Notice
+    from kvplan.report.console import Console
 
 _LEAST = 20  # cells of text beside a label; with fewer the lines are not indented
 
 
 def hanging(console: Console, label: str, text: str, *, style: str = "") -> None:
     """Print `label` and `text`; what does not fit the line goes on where the text began."""
-    from rich.cells import cell_len
-    from rich.text import Text
-
-    width = cell_len(label)
+    width = console.cells(label)
     if console.width - width < _LEAST:
         console.print(label + text, style=style)
         return
-    for line in Text(text).wrap(console, console.width - width, overflow="fold"):
-        console.print(label + line.plain, style=style)
+    for line in console.wrap(text, console.width - width):
+        console.print(label + line, style=style)
         label = " " * width
 
 

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 from kvplan.report.prose import hanging
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from kvplan.engines.layout import Plan
+    from kvplan.report.console import Console
 
 _NAMED_ELSEWHERE = ("version",)  # a warning says it
 

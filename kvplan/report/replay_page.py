@@ -6,14 +6,14 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from kvplan.report.console import Column
 from kvplan.report.prose import hanging, warnings
-from kvplan.report.tables import Column, print_table
+from kvplan.report.tables import print_table
 from kvplan.units import format_bytes
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from kvplan.replay.report import Report
+    from kvplan.report.console import Console
 
 _WIDTH = 60  # characters of the time line
 _LEVELS, _ASCII_LEVELS = " ▁▂▃▄▅▆▇█", " .:-=+*#@"

@@ -9,30 +9,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
 
 from kvplan.named_tuple import NamedTuple
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-GAP = 2  # blanks between columns
-
-
-class Column(NamedTuple):
-    """One column.
-
-    Attributes:
-        heading: its name; it may wrap between words.
-        justify: numbers to the right, never broken; text to the left, broken between words.
-        rank: 0 stays whatever the width; of the others the highest leaves a terminal first.
-        least: cells it must have room for, beside its longest word.
-    """
-
-    heading: str
-    justify: Literal["left", "right"] = "left"
-    rank: int = 0
-    least: int = 0
+from kvplan.report.console import GAP, Column, Console
 
 
 class _Width(NamedTuple):
@@ -59,11 +38,11 @@ def print_table(
         rows: the cells of each row.
         shares: the share (of 1) of each row, to draw on a terminal.
     """
-    from rich.table import Table
-
     columns = list(columns)
-    widths = [_measured(column, [row[i] for row in rows]) for i, column in enumerate(columns)]
-    terminal = console.file.isatty()
+    widths = [
+        _measured(console, column, [row[i] for row in rows]) for i, column in enumerate(columns)
+    ]
+    terminal = console.terminal
     bars = shares if shares is not None and terminal else None
     if bars is not None:
         columns.append(_BAR)
@@ -75,20 +54,11 @@ def print_table(
         kept = list(range(len(columns)))
         room = max(room, _least(widths, kept))
     given = _spread([widths[i] for i in kept], room)
-    # Gaps are columns: what rich adds as padding behind the last one differs by its version.
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=0)
-    for place, (i, width) in enumerate(zip(kept, given, strict=True)):
-        column = columns[i]
-        if place:
-            table.add_column(width=GAP)
-        table.add_column(column.heading, justify=column.justify, overflow="fold", width=width)
+    shown = []
     for number, row in enumerate(rows):
         cells = [*row, bar(bars[number], given[-1] or 0)] if bars is not None else row
-        first, *others = (cells[i] for i in kept)
-        table.add_row(first, *(text for cell in others for text in ("", cell)))
-    before, console.width = console.width, room
-    console.print(table)
-    console.width = before
+        shown.append([cells[i] for i in kept])
+    console.table([columns[i] for i in kept], given, shown, width=room)
 
 
 def bar(share: float, width: int) -> str:
@@ -97,14 +67,12 @@ def bar(share: float, width: int) -> str:
     return ("█" if unicode else "#") * max(round(share * width), 1 if share > 0 else 0)
 
 
-def _measured(column: Column, cells: Sequence[str]) -> _Width:
-    from rich.cells import cell_len
-
+def _measured(console: Console, column: Column, cells: Sequence[str]) -> _Width:
     breakable = [column.heading, *(cells if column.justify == "left" else ())]
     words = [word for text in breakable for word in text.split()]
     whole = cells if column.justify == "right" else ()
-    least = max(column.least, *map(cell_len, (*words, *whole)), 0)
-    return _Width(least, max(least, *map(cell_len, (column.heading, *cells))))
+    least = max(column.least, *map(console.cells, (*words, *whole)), 0)
+    return _Width(least, max(least, *map(console.cells, (column.heading, *cells))))
 
 
 def _fitting(columns: Sequence[Column], widths: Sequence[_Width], room: int) -> list[int]:

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from kvplan.report.console import Column
 from kvplan.report.headings import asked
 from kvplan.report.prose import hanging, warnings
-from kvplan.report.tables import Column, print_table
+from kvplan.report.tables import print_table
 from kvplan.report.verification import verdict
 from kvplan.spec.labels import attention_label
 from kvplan.units import format_bytes, format_count
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from kvplan.checks import Check, Verification
+    from kvplan.report.console import Console
 
 _LONGEST_WORD = 30
 _LONGEST_WHY = 140  # longer ones read better across the page, below the table

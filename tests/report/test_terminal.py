@@ -16,7 +16,7 @@ from kvplan.plan.explain import explain
 from kvplan.plan.models import list_models
 from kvplan.plan.size import size
 from kvplan.report import as_table
-from kvplan.report.console import open_console
+from kvplan.report.page import open_console
 from kvplan.report.tables import Column, print_table
 from tests.report.conftest import hybrid
 
@@ -182,7 +182,7 @@ def test_names_in_wide_scripts_stay_aligned(terminal):
 def table(*columns: Column, rows) -> list[str]:
     console = open_console(to_file=False)
     print_table(console, columns, rows)
-    return [line.rstrip() for line in plain(console.file.getvalue()).splitlines()]
+    return [line.rstrip() for line in plain(console.text()).splitlines()]
 
 
 COLUMNS = (Column("name"), Column("many words", "right", rank=2), Column("size", "right", rank=1))
