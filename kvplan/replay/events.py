@@ -115,7 +115,8 @@ class Events:
                     if waiting and cache.refused_all:
                         blocked = (waiting[0], cache.changes)
             if tokens:
-                meters.step(clock, len(running), len(waiting), usable - cache.free, tokens)
+                queue = len(waiting) + arrivals.backlog
+                meters.step(clock, len(running), queue, usable - cache.free, tokens)
                 ended = due.pop(clock, None) or []
                 if ended:
                     ended = self._last(ended, clock)
@@ -136,8 +137,7 @@ class Events:
             clock = arrivals.next_step
             if clock == ENDLESS:
                 return clock
-        while arrivals.next_step <= clock:
-            self._waiting.append(arrivals.take())
+        arrivals.come(clock, self._waiting)
         return clock
 
     def _continue(self, request: Request, clock: int, left: int) -> int:
@@ -161,6 +161,8 @@ class Events:
             if not cache.admit(request, reused, new, alone=not running):
                 break
             waiting.popleft()
+            if self._arrivals.backlog:
+                self._arrivals.refill(waiting)
             running[request] = None
             request.running = True
             request.order = self._admitted = self._admitted + 1

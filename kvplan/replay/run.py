@@ -115,7 +115,7 @@ def replay(
             continue
         break
     if stuck is not None:
-        meters.unfinished(arrivals.taken + arrivals.rest())
+        meters.unfinished(arrivals.unserved())
     return Outcome(
         facts=facts, meters=meters, partial=rows.why,
         engine=COUNTING if counting or not facts.prefix_caching else BLOCKS,

@@ -57,13 +57,13 @@ class Walk:
                 if arrivals.next_step == ENDLESS:
                     return None
                 self._clock = arrivals.next_step
-            while arrivals.next_step <= self._clock:
-                self._waiting.append(arrivals.take())
+            arrivals.come(self._clock, self._waiting)
             chunks, tokens = self._schedule()
             clock = self._clock
             if chunks:
                 used = cache.pool.used
-                meters.step(clock, len(self._running), len(self._waiting), used, tokens)
+                queue = len(self._waiting) + arrivals.backlog
+                meters.step(clock, len(self._running), queue, used, tokens)
                 self._clock += 1
             elif before is None:
                 return self._waiting[0]
@@ -77,7 +77,7 @@ class Walk:
         facts, cache = self._facts, self._cache
         cache.start_step()
         budget = facts.max_num_batched_tokens
-        alone = len(self._running) + len(self._waiting) <= 1
+        alone = len(self._running) + len(self._waiting) <= 1  # a backlog is behind others
         most = 0 if alone else facts.long_prefill_token_threshold
         chunks: list[tuple[Request, int]] = []
         place, preempted = 0, False
@@ -131,6 +131,7 @@ class Walk:
             if not cache.admit(request, reused, new, alone=not running):
                 break
             self._waiting.popleft()
+            self._arrivals.refill(self._waiting)
             running.append(request)
             request.running = True
             request.computed = reused

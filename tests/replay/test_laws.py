@@ -101,7 +101,7 @@ def walked(facts: Facts, source: Source, load: Load) -> tuple[Meters, Request | 
     arrivals = Arrivals(source.rows(), step_ms=load.step_ms, clients=load.clients)
     stuck = Walk(facts, BlockCache(facts, source.unit), arrivals, meters).run()
     if stuck is not None:
-        meters.unfinished(arrivals.taken + arrivals.rest())
+        meters.unfinished(arrivals.unserved())
     return meters, stuck
 
 
@@ -167,6 +167,24 @@ def test_without_shared_text_caching_changes_nothing_until_somebody_is_preempted
 
     if not off.meters.preemptions:
         assert on.meters.step_sha == off.meters.step_sha
+
+
+def test_a_long_queue_is_held_back_in_order() -> None:
+    """5,000 requests at once, of which 256 are whole: every step as with a queue of whole ones."""
+    facts = Facts(
+        groups=KINDS["full"], num_blocks=60, max_model_len=LONGEST, max_num_seqs=20,
+        max_num_batched_tokens=500, prefix_caching=False, async_scheduling=True,
+    )  # fmt: skip
+    stream = Generated(kind="uniform", seed=5, requests=5000, prompt=(1, 60), output=(1, 12),
+                       gap_ms=0.0)  # fmt: skip
+    source = source_of(stream)
+
+    outcome = replay(facts, source, Load())
+
+    meters, _ = walked(facts, source, Load())
+    assert counted(outcome.meters) == counted(meters)
+    assert meters.peak_waiting > 4900
+    assert meters.preemptions > 0
 
 
 def same(first: Outcome, second: Outcome) -> bool:
