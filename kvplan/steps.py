@@ -55,6 +55,8 @@ class Steps(NamedTuple):
 
     def at(self, tokens: int) -> int:
         """The value after `tokens` tokens."""
+        if len(self.terms) == 1:
+            return self.fixed + self.terms[0].at(tokens)
         return self.fixed + sum(term.at(tokens) for term in self.terms)
 
 

@@ -7,6 +7,7 @@ anything. Prints the ratio of the medians; lower is better.
 
 from __future__ import annotations
 
+import os
 import resource
 import statistics
 import subprocess
@@ -14,7 +15,13 @@ import sys
 
 REFERENCE = [sys.executable, "-c", "import typer, rich, yaml"]
 MAIN_JOB = [sys.executable, "-m", "kvplan", "size", "llama3-8b", "--ctx", "128k", "--batch", "32"]
-SUBJECTS = {"size, as a table": MAIN_JOB, "size --json": [*MAIN_JOB, "--json"]}
+# On a terminal: the page goes through rich, as FORCE_COLOR makes it do in a pipe too.
+COLOUR = ["env", "FORCE_COLOR=1"]
+SUBJECTS = {
+    "size, on a terminal": [*COLOUR, *MAIN_JOB],
+    "size, in a pipe": MAIN_JOB,
+    "size --json": [*MAIN_JOB, "--json"],
+}
 
 
 def cpu_seconds(command: list[str]) -> float:
@@ -37,6 +44,7 @@ def peak_mib(command: list[str]) -> float:
 
 def main(rounds: int = 21) -> None:
     """Print one line per subject."""
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     for name, command in SUBJECTS.items():
         cpu_seconds(command)  # compiles the modules once
         pairs = [(cpu_seconds(REFERENCE), cpu_seconds(command)) for _ in range(rounds)]

@@ -28,7 +28,7 @@ from kvplan.engines.vllm.checks import (
     check_state_caching,
 )
 from kvplan.engines.vllm.facts import dtype as dtypes
-from kvplan.engines.vllm.facts.families import family_of, has_runner_v2
+from kvplan.engines.vllm.facts.families import Family, family_of, has_runner_v2
 from kvplan.engines.vllm.facts.versions import cited
 from kvplan.engines.vllm.failures import LAYERS, check_failures
 from kvplan.engines.vllm.layers.blocks import BlockChoice, choose_block_size
@@ -90,7 +90,9 @@ class Built(NamedTuple):
     spec: ModelSpec
     settings: Settings
     parts: Parts | Broken
-    caches: bool = False
+    family: Family
+    cuts_prompts: bool
+    caches: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,8 +153,8 @@ def prepare(spec: ModelSpec, settings: Settings, load_model: LoadModel) -> Plann
 def build(spec: ModelSpec, settings: Settings, load_model: LoadModel) -> Built:
     """Walk the pipeline without the length: nothing is raised before `at_length`."""
     done, caches = 0, False
+    family, cut = family_of(spec), not is_encoder_decoder(spec)
     try:
-        family = family_of(spec)
         check_architecture(spec, family, settings)
         if is_planned_by_v0(spec, family, settings):
             settings = as_v0(settings)
@@ -193,12 +195,12 @@ def build(spec: ModelSpec, settings: Settings, load_model: LoadModel) -> Built:
         pool = Pool(tuple(groups), layout, settings.pp, rules, tuple(runs))
         pool.check_stages()
     except (Refused, KvplanError) as error:
-        return Built(spec, settings, Broken(error, done), caches)
+        return Built(spec, settings, Broken(error, done), family, cut, caches)
     parts = Parts(
         model=model, choice=choice, pool=pool, hybrid=hybrid, caches=caches, states=states,
         batches=settings.concurrent_batches(runner_v2=_runner_v2(model)),
     )  # fmt: skip
-    return Built(spec, settings, parts, caches)
+    return Built(spec, settings, parts, family, cut, caches)
 
 
 def at_length(built: Built, asked: int | None) -> Planned:
@@ -210,18 +212,17 @@ def at_length(built: Built, asked: int | None) -> Planned:
     Raises:
         Refused, UsageError: as `prepare`.
     """
-    spec, settings, parts, caches = built
+    spec, settings, parts, family, chunked, caches = built
     _raise_after(parts, 0)
     check_auto_length(settings, asked)
     length = settle_length(spec, settings, asked)
     _raise_after(parts, 1)
-    chunked = not is_encoder_decoder(spec)
     if settings.rules.is_v0:
-        chunked = cuts_prompts(spec, family_of(spec), settings, length.tokens)
+        chunked = cuts_prompts(spec, family, settings, length.tokens)
     tokens, why = settings.batched_tokens_for(length.tokens, chunked_prefill=chunked)
     floor = settings.rules.multimodal_floor and not settings.language_model_only
     if floor and why is not None:
-        tokens = max(tokens, family_of(spec).largest_item)
+        tokens = max(tokens, family.largest_item)
     check_batch(settings, length.tokens, tokens, chunked_prefill=chunked)
     _raise_after(parts, 2)
     check_state_blocks(settings, length.tokens, caches_prefixes=caches)

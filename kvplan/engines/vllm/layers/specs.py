@@ -45,6 +45,11 @@ class Load:
     states: str
     whole_prompts: bool = False
 
+    @property
+    def law(self) -> tuple[object, ...]:
+        """All that steps depend on: everything but the length."""
+        return (self.in_flight, self.batched, self.dcp, self.states, self.whole_prompts)
+
     def cap(self, kept: int) -> int | None:
         """Tokens that are held at once where only the last `kept` stay; None: all there are."""
         return None if self.whole_prompts else kept + self.in_flight

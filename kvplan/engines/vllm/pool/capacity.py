@@ -14,6 +14,7 @@ Source: vllm 0.33.0, v1/core/kv_cache_planning.py, v1/core/kv_cache_utils.py.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import lcm
 
 from kvplan.arithmetic import round_up
@@ -28,9 +29,9 @@ from kvplan.steps import Steps, largest_of, total
 from kvplan.units import format_bytes
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Pool:
-    """The groups of a model and what they cost.
+    """The groups of a model and what they cost; what no request changes is worked out once.
 
     Attributes:
         groups: in vLLM's order.
@@ -46,7 +47,7 @@ class Pool:
     rules: Rules
     runs: tuple[Run, ...] = ()
 
-    @property
+    @cached_property
     def _latent_pool(self) -> str:
         """How latents with windows share blocks in this version; `packed` for all else."""
         if self.rules.latent_pool == latent_pool.PACKED:
@@ -54,12 +55,12 @@ class Pool:
         windows = latent_pool.has_latent_windows(self.groups)
         return self.rules.latent_pool if windows else latent_pool.PACKED
 
-    @property
+    @cached_property
     def _counts_whole_model(self) -> bool:
         """A group of unequal pages is not cut to the stage before its page is counted."""
         return len(self.groups) == 1 and self.groups[0].mixed and not self.rules.projects_mixed
 
-    @property
+    @cached_property
     def has_states(self) -> bool:
         """Whether some layer keeps a recurrent state."""
         runs = (run for group in self.groups for run in group.members)
@@ -67,6 +68,13 @@ class Pool:
 
     def bytes_per_block(self, stage: int) -> int:
         """Bytes of one block on a rank of this stage, 0 without a cache."""
+        return self._per_block[stage]
+
+    @cached_property
+    def _per_block(self) -> tuple[int, ...]:
+        return tuple(map(self._block, range(self.stages)))
+
+    def _block(self, stage: int) -> int:
         if not self.groups:
             return 0
         if self._latent_pool in (latent_pool.TUPLES, latent_pool.SLOTS):

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from kvplan.engines.vllm.layers.runs import Run
 from kvplan.engines.vllm.layers.specs import Load
+from kvplan.steps import Steps
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Group:
-    """Layers that share a block table.
+    """Layers that share a block table; what is asked of it again and again is worked out once.
 
     Attributes:
         members: (spec, layers per stage), equal specs once.
@@ -24,7 +26,7 @@ class Group:
     members: tuple[Run, ...]
     mixed: bool = False
 
-    @property
+    @cached_property
     def layers(self) -> int:
         """Layers over all stages."""
         return sum(run.count for run in self.members)
@@ -44,7 +46,7 @@ class Group:
 
     def blocks(self, load: Load) -> int:
         """Blocks one request needs."""
-        return max(run.spec.blocks(load) for run in self.members)
+        return self._most(self.members, load, None)
 
     def blocks_on(self, stage: int, load: Load) -> int:
         """Blocks one request needs as a rank of this stage sees it.
@@ -52,8 +54,24 @@ class Group:
         A rank that holds only some of a mixed group's layers counts those; one that holds none
         counts the whole group, because the block table is the same on all ranks.
         """
-        here = [run for run in self.members if run.counts[stage]] or self.members
-        return max(run.spec.blocks(load) for run in here)
+        if len(self.members) == 1:
+            return self._most(self.members, load, None)
+        here = tuple(run for run in self.members if run.counts[stage]) or self.members
+        return self._most(here, load, stage)
+
+    def _most(self, runs: tuple[Run, ...], load: Load, stage: int | None) -> int:
+        """The largest of some members' blocks; most members take blocks by the same steps."""
+        key = (load.law, stage)
+        found = self._steps.get(key)
+        if found is None:
+            found = self._steps[key] = tuple({run.spec.steps(load) for run in runs})
+        if len(found) == 1:
+            return found[0].at(load.length)
+        return max(steps.at(load.length) for steps in found)
+
+    @cached_property
+    def _steps(self) -> dict[tuple[tuple[object, ...], int | None], tuple[Steps, ...]]:
+        return {}
 
     def pages(self, stage: int) -> int:
         """Bytes of one block over this stage's layers, without stride alignment."""
