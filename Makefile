@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: dev lint format test evidence bench catalogue
+.PHONY: dev lint format test fuzz evidence bench catalogue
 
 dev: $(BIN)/kvplan  ## an environment with everything a developer needs
 
@@ -27,6 +27,9 @@ test: dev
 evidence: dev  ## tests against recordings and configs that lie outside this repository
 	@$(BIN)/python -c "from tests.evidence import check; check()"
 	$(BIN)/pytest -q -m evidence
+
+fuzz: dev  ## damaged files and command lines by the thousand; FUZZ is the number per reader
+	KVPLAN_FUZZ=$(or $(FUZZ),20000) $(BIN)/pytest -q tests/fuzz
 
 bench: dev  ## start-up against the bare imports, and engine plans per second
 	$(BIN)/python -m tests.bench.startup

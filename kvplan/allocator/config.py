@@ -19,7 +19,8 @@ from kvplan.allocator.options import (
 from kvplan.allocator.reader import read_options
 from kvplan.allocator.rounding import DIVISION_INTERVALS, LARGE_SEGMENT
 
-UNCACHED_VARIABLE = "PYTORCH_NO_CUDA_MEMORY_CACHING"
+# Either name, in CUDA and ROCm builds alike.
+UNCACHED_VARIABLES = ("PYTORCH_NO_CUDA_MEMORY_CACHING", "PYTORCH_NO_HIP_MEMORY_CACHING")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +90,9 @@ class AllocatorConfig:
             AllocatorConfigError: as `parse`.
         """
         version = supported_version(torch_version)
-        if UNCACHED_VARIABLE in environment:  # set at all, whatever the value
+        if any(
+            name in environment for name in UNCACHED_VARIABLES
+        ):  # set at all, whatever the value
             return cls(backend="uncached")
         for variable, since in VARIABLES.items():
             if version >= since and variable in environment:

@@ -73,7 +73,6 @@ def test_a_large_segment_size_raises_the_waste_accepted_wherever_it_stands() -> 
     "text",
     [
         "max_split_size_mb:19",
-        "max_split_size_mb:64MB",
         "max_split_size_mb:-64",
         "max_split_size_mb",
         "max_split_size_mb:",

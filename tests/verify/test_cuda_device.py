@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 import gc
+from types import SimpleNamespace
 
 import pytest
 
+from kvplan.allocator.config import UNCACHED_VARIABLES
 from kvplan.checks import Check
 from kvplan.engines.layout import Tensor
 from kvplan.errors import UsageError
+from kvplan.verify.devices import cuda as room
 from kvplan.verify.devices import find_device
 from kvplan.verify.devices.cuda import CudaDevice
-from kvplan.verify.devices.device import Measurement
+from kvplan.verify.devices.cuda_checks import memory_checks
+from kvplan.verify.devices.cuda_state import State
+from kvplan.verify.devices.device import Measurement, Room
+from kvplan.verify.devices.forecast import Build, Forecast, settings_of, unpredictable
+from kvplan.verify.safety import require_room
 from tests.verify.fake_torch import MIB, FakeCuda, fake_torch
+
+_C, _H = "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF"
 
 
 @pytest.fixture(autouse=True)
 def _no_options(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF",
-                 "PYTORCH_NO_CUDA_MEMORY_CACHING"):  # fmt: skip
+                 "PYTORCH_NO_CUDA_MEMORY_CACHING", "PYTORCH_NO_HIP_MEMORY_CACHING"):  # fmt: skip
         monkeypatch.delenv(name, raising=False)
 
 
@@ -254,3 +263,99 @@ def test_facts_are_plain() -> None:
     assert facts["free_bytes"] == 1000 * MIB
     assert facts["compute_capability"] == "9.0"
     assert facts["nvml"] is None
+
+
+@pytest.mark.parametrize("name", UNCACHED_VARIABLES)
+def test_without_caching_nothing_is_predicted(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Either name: torch then counts nothing."""
+    monkeypatch.setenv(name, "1")
+
+    found = measured(FakeCuda(1024 * MIB), tensors(3))
+
+    assert found["memory_allocated"].ok is None
+    assert "uncached" in found["memory_allocated"].why
+
+
+def test_nothing_left_of_nothing_is_no_agreement() -> None:
+    """An allocator that counts nothing shows 0 before, with and after the tensors."""
+    nothing = State(0, 0, 0, 0, 0, 100, 100)
+
+    checks = memory_checks(unpredictable("x"), nothing, nothing, nothing, failed_at=None)
+
+    assert {check.ok for check in checks} == {None}
+
+
+def test_a_share_of_the_device_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the process may hold is less than what is free: refused before anything is allocated."""
+    monkeypatch.setenv("PYTORCH_ALLOC_CONF", "per_process_memory_fraction:0.25")
+    device = CudaDevice(fake_torch("cuda", FakeCuda(1024 * MIB)), 0)
+
+    assert device.room().free == 256 * MIB
+    with pytest.raises(UsageError, match="per_process_memory_fraction"):
+        require_room(device, 300 * MIB)
+
+
+def test_unified_memory_is_the_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The driver counts cached files as used, and running out there would take the host along."""
+    cuda = FakeCuda(1024 * MIB, other=900 * MIB)
+    right = cuda.get_device_properties
+
+    def integrated(index: int) -> object:
+        return SimpleNamespace(**vars(right(index)), is_integrated=True)
+
+    monkeypatch.setattr(cuda, "get_device_properties", integrated)
+    monkeypatch.setattr(room, "host_room", lambda: Room(2048 * MIB, 1500 * MIB, "MemAvailable"))
+    device = CudaDevice(fake_torch("cuda", cuda), 0)
+
+    assert device.room() == Room(2048 * MIB, 1500 * MIB, "unified memory, MemAvailable")
+    with pytest.raises(UsageError, match="to stay free"):
+        require_room(device, 4096 * MIB, allow_oom=True)
+
+
+@pytest.mark.parametrize(("alone", "ok"), [(True, False), (False, None)])
+def test_a_neighbour_that_returns_what_it_took(alone: bool, ok: bool | None) -> None:
+    """Memory that comes and goes is nobody's disagreement, unless this process is alone."""
+    expected = Forecast(requested=1, allocated=1, reserved=1, driver=10, allocated_peak=1,
+                        reserved_peak=1)  # fmt: skip
+    quiet, used = State(0, 0, 0, 0, 0, 100, 100), State(1, 1, 1, 1, 1, 88, 100)
+
+    checks = memory_checks(expected, quiet, used, quiet, failed_at=None, alone=alone)
+
+    assert {check.name: check.ok for check in checks}["driver_used"] is ok
+
+
+@pytest.mark.parametrize(
+    ("build", "environment", "expected"),
+    [
+        (Build(version="2.14.1"), {_C: "expandable_segments:True"}, True),
+        (Build(version="2.14.1", windows=True), {_C: "expandable_segments:True"}, False),
+        (Build(version="2.14.1", hip="6.4.2"), {_C: "expandable_segments:True"}, False),
+        (Build(version="2.14.1", hip="7.0.1"), {_C: "expandable_segments:True"}, True),
+        (Build(version="2.9.1", hip="7.0.1"), {_H: "expandable_segments:True"}, True),
+        (Build(version="2.9.1"), {_H: "expandable_segments:True"}, False),
+    ],
+)
+def test_options_by_build(build: Build, environment: dict[str, str], expected: bool) -> None:
+    """Where torch ignores expandable segments they are not predicted; ROCm has its own name."""
+    found = settings_of(environment, build)
+
+    assert not isinstance(found, str)
+    assert found.expandable_segments is expected
+
+
+@pytest.mark.parametrize(
+    "build",
+    [Build(version="2.10.0a0+b558c986e8.nv25.12"), Build(version="2.14.0.dev20260101+cu130"),
+     Build(version="2.9.0rc1")],
+)  # fmt: skip
+def test_builds_between_releases(build: Build) -> None:
+    """Whose rules they have is not known."""
+    assert "between releases" in str(settings_of({}, build))
+
+
+def test_torch_reads_the_digits_of_a_number() -> None:
+    """`max_split_size_mb:64MB` is 64 to it."""
+    found = settings_of({_C: "max_split_size_mb:64MB"}, Build(version="2.14.1"))
+
+    assert not isinstance(found, str)
+    assert found.max_split_bytes == 64 * MIB

@@ -53,9 +53,11 @@ def relaid(patch: Patch, change: Callable[[CacheLayout], CacheLayout]) -> None:
 
 
 def with_tensors(layout: CacheLayout, rank: int, tensors: tuple[Tensor, ...]) -> CacheLayout:
-    ranks = list(layout.ranks)
-    ranks[rank] = RankLayout(ranks[rank].rank, tensors)
-    return replace(layout, ranks=tuple(ranks))
+    runs = [
+        RankLayout(rank=one.rank, tensors=tensors if one.rank == rank else one.tensors)
+        for one in layout.ranks
+    ]
+    return layout.replaced(runs=tuple(runs))
 
 
 def last_layer_left_out(patch: Patch) -> None:
@@ -95,24 +97,16 @@ def a_head_lost_on_rank_1(patch: Patch) -> None:
 
 
 def one_token_for_all(patch: Patch) -> None:
-    right = run._layout
-
-    def short(planned: Any, engine: str) -> CacheLayout:
-        if planned.allocated is None:
-            return right(planned._replace(request=planned.request.replaced(ctx=1)), engine)
-        one = run._planned(planned.model, planned.request.replaced(ctx=1), engine, None)
-        return right(one, engine)
-
-    patch.setattr(run, "_layout", short)
+    patch.setattr(run, "_layout", lambda planned: planned.prepared.layout(1, planned.logical.batch))
 
 
 def an_engine_plans_one_token(patch: Patch) -> None:
     """The engine's own figures agree with each other; only the model's need tells."""
     right = run._planned
 
-    def planned(model: Any, request: Request, *rest: Any) -> Any:
-        short = right(model, request.replaced(ctx=1), *rest).allocated
-        return right(model, request, *rest)._replace(allocated=short)
+    def planned(model: Any, request: Request, *rest: Any, **more: Any) -> Any:
+        short = right(model, request.replaced(ctx=1), *rest, **more).allocated
+        return right(model, request, *rest, **more)._replace(allocated=short)
 
     patch.setattr(run, "_planned", planned)
 
@@ -123,8 +117,8 @@ def pool_of(blocks: int) -> Callable[[Patch], None]:
     def mutate(patch: Patch) -> None:
         def change(layout: CacheLayout) -> CacheLayout:
             (pool,) = layout.ranks[0].tensors
-            size = pool.bytes + blocks * layout.figures["bytes_per_block"][0]
-            return with_tensors(layout, 0, (replace(pool, shape=(size,), bytes=size),))
+            size = pool.bytes + blocks * layout.bytes_per_block[0]
+            return with_tensors(layout, 0, (pool._replace(shape=(size,), bytes=size),))
 
         relaid(patch, change)
 
@@ -149,7 +143,7 @@ def a_tensor_skipped(patch: Patch) -> None:
     right = run._measure
 
     def without_last(device: Any, rank: RankLayout, *rest: Any) -> Any:
-        return right(device, RankLayout(rank.rank, rank.tensors[:-1]), *rest)
+        return right(device, rank.replaced(tensors=rank.tensors[:-1]), *rest)
 
     patch.setattr(run, "_measure", without_last)
 
@@ -251,9 +245,10 @@ def test_cpu(
 def test_a_lost_rank_decides_nothing(monkeypatch: Patch) -> None:
     """Ranks that did not report leave the sum open; that they are gone fails elsewhere."""
     model = load_model("llama3-8b")
-    planned = run._planned(model, Request(ctx=10, tp=2), "logical", None)
+    asked = Request(ctx=10, tp=2)
+    planned = run._planned(model, asked, "logical", None, allow_network=False)
 
-    (check,) = run.layout_checks(planned, run._layout(planned, "logical"), [])
+    (check,) = run.layout_checks(planned, run._layout(planned), [])
 
     assert check.ok is None
 

@@ -21,7 +21,15 @@ from kvplan.units import format_bytes
 from kvplan.verify.devices.cuda_checks import memory_checks
 from kvplan.verify.devices.cuda_state import State, read_state
 from kvplan.verify.devices.device import Advance, Measurement, Room
-from kvplan.verify.devices.forecast import Forecast, check_options, forecast, unpredictable
+from kvplan.verify.devices.forecast import (
+    Build,
+    Forecast,
+    check_options,
+    forecast,
+    settings_of,
+    unpredictable,
+)
+from kvplan.verify.host_memory import host_room
 from kvplan.verify.nvml import read_nvml
 from kvplan.verify.tensors import (
     check_element_types,
@@ -38,17 +46,24 @@ _WARM_UP = (4 << 20, 512)  # a large and a small block
 class CudaDevice:
     """One device under torch's `cuda` name."""
 
-    survives_oom = True
-
     def __init__(self, torch: Any, index: int) -> None:
         self._torch = torch
         self._index = index
         self.name = f"cuda:{index}"
-        check_options(os.environ, str(torch.__version__))  # torch's own complaint is a traceback
+        self._build = Build(
+            version=str(torch.__version__),
+            hip=getattr(torch.version, "hip", None),
+            windows=os.name == "nt",
+        )
+        check_options(os.environ, self._build)  # torch's own complaint is a traceback
         try:
             torch.cuda.set_device(index)
         except (RuntimeError, ValueError) as error:
             raise UsageError(f"{self.name} cannot be used: {_first_line(error)}") from None
+        # Memory shared with the host: running out there ends processes, or hangs the host.
+        properties = torch.cuda.get_device_properties(index)
+        self._unified = bool(getattr(properties, "is_integrated", False))
+        self.survives_oom = not self._unified
 
     def facts(self) -> dict[str, Any]:
         """Kind, name, versions, allocator, and memory by the driver and by NVML."""
@@ -70,16 +85,24 @@ class CudaDevice:
         }
 
     def room(self) -> Room:
-        """The driver's figures."""
+        """The driver's figures; the host's where they share; within this process's own limit."""
         free, total = self._torch.cuda.mem_get_info(self._index)
-        return Room(int(total), int(free), "mem_get_info")
+        room = Room(int(total), int(free), "mem_get_info")
+        host = host_room() if self._unified else None
+        if host is not None:  # the driver counts cached files as used
+            room = Room(host.total, host.free, f"unified memory, {host.origin}")
+        config = settings_of(os.environ, self._build)
+        limit = None if isinstance(config, str) else config.limit_bytes(room.total, None)
+        if limit is not None and limit < room.free:
+            return Room(room.total, limit, "per_process_memory_fraction")
+        return room
 
     def cost(self, tensors: Sequence[Tensor]) -> int:
         """What torch will reserve for them; whole pages of the driver where that is not known."""
         found = forecast(
             [tensor.bytes for tensor in tensors],
             environment=os.environ,
-            torch_version=str(self._torch.__version__),
+            build=self._build,
             backend=str(self._torch.cuda.get_allocator_backend()),
         )
         if found.reserved is not None:
@@ -115,7 +138,12 @@ class CudaDevice:
         if failure is not None:
             checks.append(out_of_memory_check(len(sizes), len(tensors), failure, expected.fails_at))
         checks += memory_checks(
-            expected, before, during, after, failed_at=_failed_at(failure, sizes)
+            expected,
+            before,
+            during,
+            after,
+            failed_at=_failed_at(failure, sizes),
+            alone=nvml is not None and nvml["processes"] <= 1,
         )
         return Measurement(tuple(checks), _notes(before, during, nvml))
 
@@ -136,7 +164,7 @@ class CudaDevice:
         return forecast(
             [tensor.bytes for tensor in tensors],
             environment=os.environ,
-            torch_version=str(self._torch.__version__),
+            build=self._build,
             backend=str(self._torch.cuda.get_allocator_backend()),
             total_bytes=before.total,
             other_bytes=before.total - before.free,
@@ -146,7 +174,8 @@ class CudaDevice:
         if getattr(self._torch.version, "hip", None):
             return None
         uuid = getattr(self._torch.cuda.get_device_properties(self._index), "uuid", None)
-        return read_nvml(f"GPU-{uuid}") if uuid else None
+        # A part of a device (MIG) has a name of its own kind.
+        return (read_nvml(f"GPU-{uuid}") or read_nvml(f"MIG-{uuid}")) if uuid else None
 
 
 def _is_out_of_memory(torch: Any, error: RuntimeError) -> bool:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kvplan.allocator import AllocatorConfig, CachingAllocator, OutOfDeviceMemory
-from kvplan.allocator.options import AllocatorConfigError, supported_version
+from kvplan.allocator.options import VARIABLES, AllocatorConfigError, supported_version
 from kvplan.allocator.predict import ROOMY_BYTES
 
 
@@ -37,14 +38,77 @@ def unpredictable(reason: str) -> Forecast:
     return Forecast(reason=reason)
 
 
-def check_options(environment: Mapping[str, str], torch_version: str) -> None:
+def check_options(environment: Mapping[str, str], build: Build) -> None:
     """Raise AllocatorConfigError for options that this torch would refuse when it starts."""
-    if _unknown_version(torch_version) is None:
-        AllocatorConfig.from_environment(environment, torch_version=torch_version)
+    settings_of(environment, build)
+
+
+def settings_of(environment: Mapping[str, str], build: Build) -> AllocatorConfig | str:
+    """The allocator's options under this build, or why they are not known.
+
+    Raises:
+        AllocatorConfigError: options that this torch would refuse.
+    """
+    unknown = _unknown_version(build.version)
+    if unknown is not None:
+        return unknown
+    try:
+        read = build.environment(environment)
+    except AllocatorConfigError as error:
+        return error.message
+    config = AllocatorConfig.from_environment(read, torch_version=build.version)
+    return config if build.grows_segments else replace(config, expandable_segments=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Build:
+    """Which torch this is, as far as its allocator's options depend on it.
+
+    Attributes:
+        version: as torch writes it.
+        hip: version of ROCm, None for a CUDA build.
+        windows: whether it runs there.
+    """
+
+    version: str
+    hip: str | None = None
+    windows: bool = False
+
+    @property
+    def grows_segments(self) -> bool:
+        """Whether expandable segments exist; where they do not, torch warns and goes without."""
+        old = self.hip is not None and not _ROCM_GROWS.match(self.hip)
+        return not self.windows and not old
+
+    def environment(self, given: Mapping[str, str]) -> Mapping[str, str]:
+        """The variables as this build reads them: before 2.10 a ROCm build has a name of its own.
+
+        Raises:
+            AllocatorConfigError: which name counts is not known.
+        """
+        if self.hip is None or supported_version(self.version) >= _ONE_NAME:
+            return given
+        found = {name: text for name, text in given.items() if name not in VARIABLES}
+        if _HIP in given:
+            return {**found, _CUDA: given[_HIP]}
+        if _CUDA in given:
+            raise AllocatorConfigError(
+                f"whether torch {self.version} for ROCm reads {_CUDA} is not known",
+                hint=f"{_HIP} is the name there",
+            )
+        return found
+
+
+_HIP, _CUDA = "PYTORCH_HIP_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"
+_ONE_NAME = (2, 10)  # from here on every build reads every name
+_ROCM_GROWS = re.compile(r"([7-9]|\d{2,})\.")
+_BETWEEN = re.compile(r"\d+\.\d+\.\d+(?:a|b|rc|\.dev)\d*")
 
 
 def _unknown_version(torch_version: str) -> str | None:
     """Why this version's allocator is not known; None when it is."""
+    if _BETWEEN.match(torch_version):
+        return f"torch {torch_version} is a build between releases, whose rules may be either's"
     try:
         supported_version(torch_version)
     except AllocatorConfigError as error:
@@ -56,7 +120,7 @@ def forecast(
     sizes: Sequence[int],
     *,
     environment: Mapping[str, str],
-    torch_version: str,
+    build: Build,
     backend: str,
     total_bytes: int | None = None,
     other_bytes: int = 0,
@@ -66,7 +130,7 @@ def forecast(
     Args:
         sizes: bytes of each tensor, in order.
         environment: where the allocator's options stand.
-        torch_version: decides which options and rules exist.
+        build: decides which options and rules exist.
         backend: the allocator that torch says it uses.
         total_bytes, other_bytes: memory of the device, and what others hold of it; without a total
             the tensors are taken to fit.
@@ -78,10 +142,9 @@ def forecast(
         return unpredictable(
             f"backend {backend}: the figures are the driver pool's, whose rules are not public"
         )
-    unknown = _unknown_version(torch_version)
-    if unknown is not None:
-        return unpredictable(unknown)
-    config = AllocatorConfig.from_environment(environment, torch_version=torch_version)
+    config = settings_of(environment, build)
+    if isinstance(config, str):
+        return unpredictable(config)
     if config.backend != "native":
         return unpredictable(f"backend {config.backend}: torch counts nothing it could be held to")
     if total_bytes is None and config.limit_bytes(ROOMY_BYTES, None) is not None:
