@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator
 
 from kvplan.deployments.dialects import dialect
 from kvplan.deployments.draft import Draft
@@ -14,7 +15,7 @@ from kvplan.deployments.node import Node
 from kvplan.deployments.script import Line, Script
 from kvplan.deployments.shell import Scanner, ShellWord
 from kvplan.deployments.text import Mapped
-from kvplan.deployments.variables import KUBERNETES, Scope
+from kvplan.deployments.variables import KUBERNETES, SCRIPTED, Scope
 from kvplan.deployments.world import FLAG_VARIABLES, World
 from kvplan.documents.document import Place
 
@@ -45,12 +46,13 @@ class Container:
         self.world = world
         self.scope = scope
         self.draft = Draft(name, place[0], scope)
+        self.place = place
         self.image = Image(None, None, "")
-        self._image_place = place
+        self._image_place = self._tag_place = place
         self.script = Script(Scope(scope.refs, scope))
         self._words: list[ShellWord] = []
         self._command: list[ShellWord] = []
-        self._spread: set[Place] = set()
+        self._seen = False  # whether the script that it starts is in this stream
 
     def read_image(self, node: Node, tag: Node | None = None, style: str = KUBERNETES) -> None:
         """Take the image, written whole or as repository and tag."""
@@ -60,11 +62,11 @@ class Container:
         if tag is not None and tag.is_scalar:
             said = tag.text.strip()
             self.image = self.image._replace(tag=None if said in ("latest", "") else said)
-            self._image_place = tag.place()
+            self._tag_place = tag.place()
 
     def take_image(self, text: Mapped) -> None:
         """Take the image out of a text whose references are marked."""
-        self._image_place = text.place()
+        self._image_place = self._tag_place = text.place()
         found = self.scope.resolve(text.text)
         self.image = read_image(found.text if found.text is not None else text.text)
         if found.text is None:
@@ -73,6 +75,7 @@ class Container:
     def add_words(self, node: Node, style: str = KUBERNETES, *, command: bool = False) -> None:
         """Take arguments: a list, or one string."""
         words: list[ShellWord] = []
+        style = SCRIPTED if style == KUBERNETES else style
         if node.is_scalar:
             words = self.split(self.scope.refs.encode(node.mapped(), style))
         for item in node.each():
@@ -112,8 +115,11 @@ class Container:
         first = self._words[0].text if self._words else ""
         if _SHELL.fullmatch(first):
             script.shell(self._words)
+        elif self._command and (text := self._file(first)) is not None and isinstance(text, Mapped):
+            script.read(text)
+            self._seen = True
         else:
-            script.lines.append(Line(tuple(self._words)))
+            script.lines.append(Line(self._plain(self._words)))
         found = [
             launch
             for line in script.lines
@@ -121,6 +127,31 @@ class Container:
         ]
         self.draft.scope = script.scope
         return found
+
+    def _plain(self, words: list[ShellWord]) -> tuple[ShellWord, ...]:
+        """Words that no shell reads: what only a shell would replace is not known."""
+        return tuple(
+            word._replace(
+                text=self.scope.refs.encode(
+                    Mapped(word.text, [(0, word.line, word.column)]), KUBERNETES
+                ).text
+            )
+            for word in words
+        )
+
+    def telling(self, engine: str) -> Place | None:
+        """The first flag that tells of an engine."""
+        for flags in (r"--(gpu[-_]mem|max[-_]model)", r"--(kv[-_]cache|tensor|max[-_]num)"):
+            for word in self._words:
+                if re.match(flags, word.text):
+                    return (word.line, word.column)
+        return None
+
+    def texts(self) -> Iterator[tuple[str, Callable[[int], Place]]]:
+        """The texts of its words, and the place of each offset."""
+        for word in self._words:
+            text = word.inside or Mapped(word.text, [(0, word.line, word.column)])
+            yield text.text, text.place
 
     def read(self, *, needs_device: bool = False) -> Draft | None:
         """The engine of this container; None where it starts none."""
@@ -138,17 +169,19 @@ class Container:
         self._named(engine, self._image_place)
         self._environment(engine)
         if not self._command or all(_SERVERS.fullmatch(w.text) for w in self._command):
-            words = self._words[len(self._command) :]
-            read_flags(Launch(engine, self._image_place, tuple(words)), self.draft, self._file)
+            words = self._plain(self._words[len(self._command) :])
+            read_flags(Launch(engine, self._image_place, words), self.draft, self._file)
         self._wrapped()
         self._version(None)
+        if engine == "nim" and not self.draft.has("model"):
+            self.draft.put("model", self.image.repository, self._image_place, "image")
         return self.draft
 
     def start(self, engine: str, place: Place) -> Draft:
         """The engine that a field names, not a command: all words are its flags."""
         self._named(engine, place)
         self._environment(engine)
-        read_flags(Launch(engine, place, tuple(self._words)), self.draft, self._file)
+        read_flags(Launch(engine, place, self._plain(self._words)), self.draft, self._file)
         self._version(None)
         return self.draft
 
@@ -160,7 +193,7 @@ class Container:
         """The engine of the image, where the container starts the image's own program."""
         engine = self.image.engine
         words = [word.text for word in self._command]
-        if engine is None:
+        if engine is None or self._seen:
             return None
         if words and not all(_SERVERS.fullmatch(word) for word in words):
             starts_script = len(words) <= 2 and words[-1].endswith(".sh")
@@ -210,9 +243,9 @@ class Container:
         if image.engine is None or self.draft.has("version"):
             return
         if image.tag:
-            self.draft.put("version", image.tag, self._image_place, "image")
+            self.draft.put("version", image.tag, self._tag_place, "image")
         elif image.tag == "":
-            self.draft.put("version", None, self._image_place, "image", UNRESOLVED)
+            self.draft.put("version", None, self._tag_place, "image", UNRESOLVED)
 
 
 def kubernetes_container(node: Node, world: World, outer: Scope | None = None) -> Container:

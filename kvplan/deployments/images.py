@@ -14,6 +14,12 @@ _BESIDE = re.compile(
     r"router|sidecar|proxy|gateway|exporter|controller|scheduler|operator|webui|downloader|"
     r"puller|benchmark|simulator|-sim\b|frontend|planner|ollama-init"
 )
+# NVIDIA's other microservices: no language models.
+_NO_MODEL = re.compile(
+    r"embed|rerank|retriev|riva|parakeet|canary|openfold|alphafold|diffdock|genmol|molmim|mpnn|"
+    r"rfdiffusion|colabfold|msa-|/esm|/evo|ocr|page-elements|table-structure|graphic-elements|"
+    r"yolox|flux|diffusion|trellis|maxine|audio2face|clip|guard-jailbreak|corrdiff|fourcastnet"
+)
 _ENGINES = (
     ("nim", re.compile(r"(^|/)nvcr\.io/nim/|^nim/")),
     ("sglang", re.compile(r"sglang")),
@@ -42,7 +48,10 @@ def read_image(text: str) -> Image:
     head, slash, last = bare.rpartition("/")
     name, _, tag = last.partition(":")
     repository = f"{head}{slash}{name}"
-    return Image(engine_of(repository), None if tag in _SAYS_NOTHING else tag, repository)
+    engine = engine_of(repository)
+    if engine is None and not _BESIDE.search(f"{name}:{tag}"):
+        engine = engine_of(tag)  # an image of several engines says in its tag which
+    return Image(engine, None if tag in _SAYS_NOTHING else tag, repository)
 
 
 def engine_of(repository: str) -> str | None:
@@ -52,5 +61,5 @@ def engine_of(repository: str) -> str | None:
         return None
     for engine, pattern in _ENGINES:
         if pattern.search(lower):
-            return engine
+            return None if engine == "nim" and _NO_MODEL.search(lower) else engine
     return None

@@ -47,7 +47,10 @@ _PROGRAMS = (
     ("llamacpp", re.compile(r"llama-server([-_.]\w+)*"), ()),
     ("ollama", re.compile(r"ollama"), ("serve",)),
 )
-_SCRIPTS = re.compile(r"(?:.*/)?vllm/entrypoints/(openai/)?api_server\.py")
+_SCRIPTS = (
+    ("vllm", re.compile(r"(?:.*/)?vllm/entrypoints/(openai/)?api_server\.py")),
+    ("tensorrt_llm", re.compile(r"(?:.*/)?tensorrtllm_backend/.*launch_triton_server\.py")),
+)
 _CONTAINERS = ("docker", "podman", "nerdctl")
 _OPTIONS_FILE = frozenset(("extra_llm_api_options", "config"))
 
@@ -107,9 +110,7 @@ def _flag_image(text: str) -> Image | None:
 def _program(texts: Sequence[str | None], index: int) -> tuple[str, int] | None:
     """The engine whose program stands at an index, and where its arguments begin."""
     text = texts[index] or ""
-    if _SCRIPTS.fullmatch(text):
-        return "vllm", index + 1
-    for engine, pattern in _MODULES:
+    for engine, pattern in (*_SCRIPTS, *_MODULES):
         if pattern.fullmatch(text):
             return engine, index + 1
     base = _base(text)

@@ -52,6 +52,11 @@ class Node:
                 break
         return Node(data, self._document, (*self._path, *path), self._lines, self._outer)
 
+    def only(self, key: str) -> Node:
+        """A mapping with one key alone."""
+        data = {key: self.data[key]}
+        return Node(data, self._document, self._path, self._lines, self._outer)
+
     def first(self, *names: str) -> Node:
         """The first of several keys that is there."""
         for name in names:

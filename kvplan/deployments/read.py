@@ -12,9 +12,12 @@ from kvplan.deployments.kinds import (
     charts,
     clouds,
     compose,
+    dynamo,
     llama_swap,
     options_map,
+    pythons,
     ray,
+    recipes,
     scripts,
     serving,
     small,
@@ -31,10 +34,12 @@ Reader = tuple[Callable[[Node], bool], Callable[[Node, World], list[Draft]]]
 
 _KINDS: tuple[Reader, ...] = (
     (serving.claims, serving.read),
+    (dynamo.claims, dynamo.read),
     (compose.claims, compose.read),
     (llama_swap.claims, llama_swap.read),
     (clouds.claims, clouds.read),
     (ray.claims, ray.read),
+    (recipes.claims, recipes.read),
     (options_map.claims, options_map.read),
     (charts.claims, charts.read),
 )
@@ -63,6 +68,8 @@ def read_file(text: str, name: str) -> Reading:
     suffix = os.path.splitext(base)[1]
     if suffix in (".sh", ".bash", ".slurm", ".sbatch", ".job") or text.startswith("#!"):
         return _reading(scripts.read(text))
+    if suffix == ".py":
+        return _reading(pythons.read(text))
     if suffix in (".service", ".container"):
         return _reading(units.read(text, base.rpartition(".")[0]))
     if suffix == ".modelfile" or base.startswith("modelfile"):
@@ -107,7 +114,7 @@ def _document(node: Node, world: World) -> list[Draft]:
     for claims, read in _KINDS:
         if claims(node):
             found = read(node, world)
-            if found:
+            if found or (claims is ray.claims and node.get("kind").data != "ConfigMap"):
                 return found
     return read_pods(node, world)
 

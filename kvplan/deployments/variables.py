@@ -20,11 +20,13 @@ _FIRST, _MOST = 0xF0000, 0xFFF0
 MARK = re.compile("[\U000f0000-\U000fffff]")
 _NAME = re.compile(r"[A-Za-z_][\w.-]*")
 _SIMPLE = re.compile(r"[A-Za-z_]\w*|[@*#?0-9]")
+_NAMED = re.compile(r"\$\(([A-Za-z_][\w.-]*)\)")
 _COMPOSED = re.compile(r"([A-Za-z_][\w.-]*)(:?[-=?+])?")
 _DEEPEST = 16  # definitions that stand on each other
 
 # Who replaces references in a text.
 KUBERNETES, COMPOSE, SHELL = "kubernetes", "compose", "shell"
+SCRIPTED = "scripted"  # as Kubernetes, and what a shell replaces is left for it
 
 HOST = "host "  # in front of names that compose looks up on the host, not in the container
 
@@ -130,6 +132,9 @@ def reference(raw: str, at: int, style: str) -> tuple[int, str, str | None] | No
     if raw.startswith("{{", at):
         end = raw.find("}}", at)
         return None if end < 0 else (end + 2, "", None)
+    if style == SCRIPTED:
+        found = _NAMED.match(raw, at)
+        return (found.end(), found[1], None) if found else None
     if raw[at] == "`":
         end = raw.find("`", at + 1)
         return None if end < 0 or style != SHELL else (end + 1, "", None)

@@ -81,10 +81,12 @@ class World:
             else:
                 scope.define(name, None, item.place())
 
-    def flags_variable(self, scope: Scope) -> Place | None:
-        """Where a variable that holds vLLM's flags is defined."""
-        names = scope.names()
-        return next((names[n].place for n in FLAG_VARIABLES if n in names), None)
+    def flags_variable(self, container: Node) -> Place | None:
+        """Where a variable that holds an engine's flags is named."""
+        for item in container.get("env").each():
+            if item.get("name").data in FLAG_VARIABLES:
+                return item.place()
+        return None
 
     def _define(self, scope: Scope, name: str, value: Node, style: str = KUBERNETES) -> None:
         if value.is_scalar:

@@ -163,7 +163,7 @@ def _sample(node: Node, world: World) -> Iterator[Draft]:
             continue
         container = Container(role, part.place(key=True), world, Scope(world.refs, world.host))
         container.add_words(arguments)
-        container.start("vllm", part.place(key=True))
+        container.start("vllm", container.telling("vllm") or part.place(key=True))
         draft = container.draft
         draft.read("model", model)
         draft.read("replicas", part.get("replicas"))
@@ -183,11 +183,12 @@ def _scenario(node: Node, world: World) -> Iterator[Draft]:
     for scenario in node.get("scenario").each():
         common = scenario.get("common") if scenario.get("common") else scenario
         model = common.get("model") if common.get("model") else scenario.get("model")
+        places = [scenario, *(value for _, value in scenario.items() if value.is_map)]
         for role in (*_ROLES, "standalone"):
-            part = scenario.get(role) if scenario.get(role) else common.get(role)
-            if not part.is_map or part.get("enabled").data is False:
-                continue
-            yield from _scenario_role(role, part, model, world)
+            for parent in places:
+                part = parent.get(role)
+                if part.is_map and part.get("enabled").data is not False:
+                    yield from _scenario_role(role, part, model, world)
 
 
 def _scenario_role(role: str, part: Node, model: Node, world: World) -> Iterator[Draft]:
@@ -265,9 +266,8 @@ def _part(node: Node, root: Node, world: World) -> Draft | None:
     container = _container(node, world, node.key or "engine")
     draft = container.draft
     draft.line = node.place(key=True)[0]
+    container.add_words(node.get("extraCmd", "command"), command=True)
     _options(container, arguments, engine)
-    extra = node.get("extraCmd", "command")
-    container.add_words(extra, command=True)
     if container.read() is None:
         container.start(engine, place)
     for outer in (node, root):

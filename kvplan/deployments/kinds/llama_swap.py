@@ -66,11 +66,11 @@ def _unknown(command: Mapped, scope: Scope) -> list[Draft]:
     for line in script.lines:
         words = line.words
         flags = {word.text.partition("=")[0] for word in words}
-        if not flags & {"-m", "--model", "--ctx-size", "-ngl", "--n-gpu-layers"}:
-            continue
         place = (words[0].line, words[0].column)
         draft = Draft("llamacpp", place[0], scope)
         draft.put("engine", None, place, "cmd", UNRESOLVED)
+        if not flags & {"-m", "--model", "--ctx-size", "-ngl", "--n-gpu-layers"}:
+            return [draft]
         read_flags(Launch("llamacpp", place, words[1:], line.spread), draft)
         return [draft]
     return []

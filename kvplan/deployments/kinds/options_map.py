@@ -14,20 +14,21 @@ from kvplan.deployments.variables import Scope
 from kvplan.deployments.world import World
 
 _OWN = (
-    ("sglang", re.compile(
-        r"mem-fraction-static|context-length|max-running-requests|chunked-prefill-size|"
-        r"disable-radix-cache|disaggregation-mode|tp-size|moe-runner-backend"
+    ("sglang", (
+        "mem-fraction-static", "context-length", "max-running-requests", "chunked-prefill-size",
+        "disable-radix-cache", "disaggregation-mode", "moe-runner-backend",
     )),
-    ("tensorrt_llm", re.compile(
-        r"kv-cache-config|kv-cache-free-gpu-mem(ory)?-fraction|enable-attention-dp|"
-        r"cuda-graph-(config|padding-enabled)|disable-overlap-scheduler|llm-api-args|"
-        r"cache-transceiver-config|moe-max-num-tokens|max-seq-len"
+    ("tensorrt_llm", (
+        "kv-cache-free-gpu-mem-fraction", "kv-cache-free-gpu-memory-fraction", "kv-cache-config",
+        "cuda-graph-padding-enabled", "cuda-graph-config", "enable-attention-dp",
+        "disable-overlap-scheduler", "llm-api-args", "cache-transceiver-config",
+        "moe-max-num-tokens", "max-seq-len",
     )),
-    ("vllm", re.compile(
-        r"gpu-memory-utilization|max-model-len|max-num-seqs|enforce-eager|served-model-name|"
-        r"enable-prefix-caching|max-num-batched-tokens"
+    ("vllm", (
+        "gpu-memory-utilization", "max-model-len", "max-num-seqs", "max-num-batched-tokens",
+        "enforce-eager", "enable-prefix-caching",
     )),
-)  # fmt: skip
+)
 _FACTS = re.compile(
     r"(max-model-len|tensor-parallel-size|gpu-memory-utilization|max-num-seqs|kv-cache-dtype|"
     r"max-num-batched-tokens|model|model-path|tp|tp-size|context-length|mem-fraction-static|"
@@ -37,11 +38,12 @@ _FACTS = re.compile(
 
 
 def engine_of_keys(node: Node) -> tuple[str, Node] | None:
-    """The engine whose options a mapping holds, and the option that tells."""
-    for engine, pattern in _OWN:
-        for key, value in node.items():
-            if pattern.fullmatch(key.lstrip("-").replace("_", "-")):
-                return engine, value
+    """The engine whose options a mapping holds, and the option that tells it best."""
+    keys = {key.lstrip("-").replace("_", "-"): value for key, value in node.items()}
+    for engine, names in _OWN:
+        for name in names:
+            if name in keys:
+                return engine, keys[name]
     return None
 
 

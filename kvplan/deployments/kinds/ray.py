@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kvplan.deployments.draft import Draft
+from kvplan.deployments.facts import ENV
 from kvplan.deployments.gpus import read_resources
 from kvplan.deployments.images import read_image
 from kvplan.deployments.launch import read_options
@@ -32,6 +33,8 @@ def read(node: Node, world: World) -> list[Draft]:
         return [_engine(config, world, None) for doc in inner for config in _configs(doc)]
     if kind is None:
         return [_engine(config, world, None) for config in _configs(node)]
+    if kind == "RayCluster":
+        return []
     spec = node.get("spec")
     serve = spec.get("serveConfigV2")
     documents = serve.inner() if serve.is_scalar else [serve]
@@ -42,7 +45,65 @@ def read(node: Node, world: World) -> list[Draft]:
                 draft = _engine(config, world, application.get("import_path"))
                 _cluster(spec.get("rayClusterConfig"), draft)
                 found.append(draft)
+            if not found:
+                found += _coded(application, spec.get("rayClusterConfig"), world)
     return found
+
+
+def _coded(application: Node, cluster: Node, world: World) -> list[Draft]:
+    """An application in Python: read where its file is in this stream, else by its variables."""
+    from kvplan.deployments.kinds.pythons import Value
+    from kvplan.deployments.kinds.pythons import read as read_python
+
+    variables = application.get("runtime_env", "env_vars")
+    environment = {
+        name: Value(value.text, value.place(), ENV)
+        for name, value in variables.items()
+        if value.is_scalar
+    }
+    path = application.get("import_path").text.partition(":")[0].replace(".", "/") + ".py"
+    source = world.file(path)
+    if source is not None:
+        text = "\n" * (source.place()[0] - 1) + source.text
+        found = read_python(text, environment)
+    else:
+        found = _by_variables(application, variables, cluster, world)
+    deployment = application.get("deployments").get(0)
+    for draft in found:
+        name = deployment.get("name") if deployment else application.get("name")
+        draft.name, draft.line = name.text or draft.name, (name if name else application).place()[0]
+        least = deployment.get("autoscaling_config", "min_replicas")
+        draft.read("replicas", least if least else deployment.get("num_replicas"))
+        _cluster(cluster, draft)
+        if not draft.has("gpu_count"):
+            draft.read("gpu_count", deployment.get("ray_actor_options", "num_gpus"))
+    return found
+
+
+_VARIABLES = {
+    "MODEL_ID": "model", "MODEL": "model", "MODEL_NAME": "model", "MAX_MODEL_LEN": "max_model_len",
+    "TENSOR_PARALLELISM": "tp", "TENSOR_PARALLEL_SIZE": "tp", "PIPELINE_PARALLELISM": "pp",
+    "PIPELINE_PARALLEL_SIZE": "pp", "MAX_NUM_SEQS": "max_num_seqs",
+    "GPU_MEMORY_UTILIZATION": "gpu_memory_fraction",
+}  # fmt: skip
+
+
+def _by_variables(application: Node, variables: Node, cluster: Node, world: World) -> list[Draft]:
+    told = application.get("import_path")
+    images = [
+        container.get("image").text
+        for group in cluster.get("workerGroupSpecs").each()
+        for container in group.get("template", "spec", "containers").each()
+    ]
+    if "vllm" not in told.text and not any(read_image(text).engine for text in images):
+        return []
+    draft = Draft("serve", told.place()[0], Scope(world.refs, world.host))
+    draft.put("engine", "vllm", told.place(), "import_path")
+    for name, fact in _VARIABLES.items():
+        value = variables.get(name)
+        if value.is_scalar and not draft.has(fact):
+            draft.say(fact, value.text, value.place(), name, through=True)
+    return [draft]
 
 
 def _hints(text: str) -> bool:

@@ -100,11 +100,7 @@ def _by_format(container: Container, model: Node, draft: Draft) -> None:
     if name not in ("huggingface", "vllm") and "vllm" not in model.get("runtime").text:
         return
     place = arguments[0].place() if arguments else model.get("modelFormat", "name").place()
-    for item in arguments:
-        if re.match(r"--(gpu|max|tensor|kv)", item.text):
-            place = item.place()
-            break
-    container.start("vllm", place)
+    container.start("vllm", container.telling("vllm") or place)
     for item in arguments:
         if item.text.startswith(("--model_dir=", "--model_id=")) and not draft.has("model"):
             value = item.mapped().part(item.text.index("=") + 1)
@@ -140,7 +136,7 @@ def _llm_part(node: Node, part: Node, world: World) -> Draft:
         container = kubernetes_container(named[0], world)
         draft = container.draft
         if container.read() is None:
-            flags = world.flags_variable(container.scope)
+            flags = world.flags_variable(named[0])
             told = named[0].get("image") if named[0].get("image") else node.get("kind")
             place = flags or told.place()
             container.start("vllm", place)
