@@ -20,7 +20,7 @@ RANKS = {
     "spec": 2,
     "engines": 3, "importers": 3,
     "load": 4, "allocator": 4, "budget": 4,
-    "plan": 5, "checks": 6,
+    "deployments": 5, "plan": 5, "checks": 6, "check": 6,
     "replay": 7, "running": 7, "verify": 7,
     "report": 8,
     "cli": 9,

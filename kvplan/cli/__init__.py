@@ -20,6 +20,7 @@ _MODULES = {
     "explain": "explain",
     "verify": "verify",
     "replay": "replay",
+    "check": "check",
     "models": "models",
     "gpus": "gpus",
     "import": "import_",

@@ -114,5 +114,3 @@ def _value(fact: str, text: str) -> Any:
 def empty(name: str, line: int, refs: Refs) -> Draft:
     """A draft in a scope of its own."""
     return Draft(name, line, Scope(refs))
-
-

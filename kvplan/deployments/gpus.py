@@ -131,5 +131,3 @@ def say_accelerator(text: str, place: Place, origin: str, draft: Draft) -> None:
     draft.say("gpu_type", named[0], place, origin)
     if named[1]:
         draft.say("gpu_count", named[1], place, origin)
-
-

@@ -115,9 +115,10 @@ def _program(texts: Sequence[str | None], index: int) -> tuple[str, int] | None:
             return engine, index + 1
     base = _base(text)
     for engine, pattern, following in _PROGRAMS:
-        if pattern.fullmatch(base) and tuple(
-            texts[index + 1 : index + 1 + len(following)]
-        ) == following:
+        if (
+            pattern.fullmatch(base)
+            and tuple(texts[index + 1 : index + 1 + len(following)]) == following
+        ):
             behind = index + 1 + len(following)
             if engine == "tensorrt_llm" and texts[behind : behind + 1] == ["serve"]:
                 behind += 1

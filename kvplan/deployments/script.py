@@ -140,9 +140,7 @@ class Script:
             if ref.name == name and before is None:
                 value = ref.default
                 if value is not None:
-                    value = self.scope.refs.encode(
-                        Mapped(value, [(0, *ref.place)]), SHELL
-                    ).text
+                    value = self.scope.refs.encode(Mapped(value, [(0, *ref.place)]), SHELL).text
             elif ref.name == name:
                 return
         if self._doubtful:

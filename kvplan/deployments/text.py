@@ -45,9 +45,7 @@ class Mapped:
         first = bisect_right(self._offsets, begin)
         last = bisect_right(self._offsets, max(end - 1, begin))
         marks = [(0, *self.place(begin))]
-        marks += [
-            (self._offsets[i] - begin, *self._places[i]) for i in range(first, last)
-        ]
+        marks += [(self._offsets[i] - begin, *self._places[i]) for i in range(first, last)]
         return Mapped(self.text[begin:end], marks)
 
     def joined(self, other: Mapped, between: str = " ") -> Mapped:
@@ -112,7 +110,11 @@ def _skip(lines: Sequence[str], row: int, column: int, escape: str) -> Place | N
         while column < len(line):
             if line[column] in " \t\r":
                 column += 1
-            elif escape == "\\" and line[column] == escape and line[column + 1 : column + 2] in _WHITE:
+            elif (
+                escape == "\\"
+                and line[column] == escape
+                and line[column + 1 : column + 2] in _WHITE
+            ):
                 column += 2
             else:
                 return row, column

@@ -37,6 +37,13 @@ def gpus(results: Any, *, to_file: bool) -> str:
 gpu = gpus
 
 
+def check(results: Any, *, to_file: bool) -> str:
+    """`kvplan.check/1`: what the files say."""
+    from kvplan.report.check_page import facts_report
+
+    return dump(facts_report(results))
+
+
 def model(result: Any, *, to_file: bool) -> str:
     """`kvplan.model/1`: one model."""
     return dump({"schema": "kvplan.model/1", "model": spec_facts(result)})

@@ -15,6 +15,9 @@ from kvplan.spec.labels import attention_label
 from kvplan.units import format_bytes, format_count, format_tokens
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
+    from kvplan.check.facts import FileFacts
     from kvplan.checks import Verification
     from kvplan.engines.logical import LogicalCache
     from kvplan.load import LoadedModel
@@ -113,6 +116,13 @@ def gpus(results: Sequence[Listed], *, to_file: bool) -> str:
     from kvplan.report.gpus_page import table
 
     return render(lambda console: table(console, results), to_file=to_file)
+
+
+def check(results: Sequence[FileFacts], *, to_file: bool) -> str:
+    """`kvplan check --facts`: each engine and its facts."""
+    from kvplan.report.check_page import facts_text
+
+    return facts_text(results)
 
 
 def gpu(results: Sequence[Listed], *, to_file: bool) -> str:

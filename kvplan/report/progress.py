@@ -6,6 +6,8 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+_MANY_FILES = 200  # about a second
+
 
 @contextmanager
 def step_progress() -> Iterator[Callable[[str, int, int], None]]:
@@ -58,3 +60,13 @@ def count_progress(what: str) -> Iterator[Callable[[int], None] | None]:
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(what, total=None)
         yield lambda count: bar.update(task, completed=count)
+
+
+@contextmanager
+def file_progress(total: int) -> Iterator[Callable[[int], None]]:
+    """A bar over files, for trees that take longer than a second."""
+    if sys.stderr is None or not sys.stderr.isatty() or total < _MANY_FILES:
+        yield lambda done: None
+        return
+    with step_progress() as moved:
+        yield lambda done: moved("files", done, total)

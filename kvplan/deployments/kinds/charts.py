@@ -1,10 +1,10 @@
 """Values of charts whose schema is known, and of others that follow the same habits.
 
-    vLLM production-stack   servingEngineSpec.modelSpec[]
-    llm-d modelservice      modelArtifacts, decode, prefill; older: sampleApplication
-    llm-d benchmark         scenario[].common.model feeds the commands of prefill and decode
-    KubeAI                  catalog.NAME
-    NIM and others          image.repository, resources, replicaCount at any depth
+vLLM production-stack   servingEngineSpec.modelSpec[]
+llm-d modelservice      modelArtifacts, decode, prefill; older: sampleApplication
+llm-d benchmark         scenario[].common.model feeds the commands of prefill and decode
+KubeAI                  catalog.NAME
+NIM and others          image.repository, resources, replicaCount at any depth
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Task files of clouds and platforms: a script, and an accelerator as a string.
 
-    SkyPilot   resources.accelerators, num_nodes, envs, setup, run, service
-    dstack     resources.gpu, env, commands, image, replicas
-    Truss      base_image, docker_server.start_command or trt_llm, resources.accelerator
-    OCI        recipe_image_uri, recipe_container_command_args, recipe_node_shape
+SkyPilot   resources.accelerators, num_nodes, envs, setup, run, service
+dstack     resources.gpu, env, commands, image, replicas
+Truss      base_image, docker_server.start_command or trt_llm, resources.accelerator
+OCI        recipe_image_uri, recipe_container_command_args, recipe_node_shape
 """
 
 from __future__ import annotations

@@ -49,9 +49,7 @@ def _service(name: str, service: Node, world: World) -> Draft | None:
     if container.image.engine is None:
         _built(container, name, service)
     draft = container.read()
-    if draft is None or (
-        draft.value("engine") == "ollama" and _CLIENT.search(_words(service))
-    ):
+    if draft is None or (draft.value("engine") == "ollama" and _CLIENT.search(_words(service))):
         return None
     devices = service.get("deploy", "resources", "reservations", "devices")
     if devices:

@@ -14,20 +14,45 @@ from kvplan.deployments.variables import Scope
 from kvplan.deployments.world import World
 
 _OWN = (
-    ("sglang", (
-        "mem-fraction-static", "context-length", "max-running-requests", "chunked-prefill-size",
-        "disable-radix-cache", "disaggregation-mode", "moe-runner-backend",
-    )),
-    ("tensorrt_llm", (
-        "kv-cache-free-gpu-mem-fraction", "kv-cache-free-gpu-memory-fraction", "kv-cache-config",
-        "cuda-graph-padding-enabled", "cuda-graph-config", "enable-attention-dp",
-        "disable-overlap-scheduler", "llm-api-args", "cache-transceiver-config",
-        "moe-max-num-tokens", "max-seq-len",
-    )),
-    ("vllm", (
-        "gpu-memory-utilization", "max-model-len", "max-num-seqs", "max-num-batched-tokens",
-        "enforce-eager", "enable-prefix-caching",
-    )),
+    (
+        "sglang",
+        (
+            "mem-fraction-static",
+            "context-length",
+            "max-running-requests",
+            "chunked-prefill-size",
+            "disable-radix-cache",
+            "disaggregation-mode",
+            "moe-runner-backend",
+        ),
+    ),
+    (
+        "tensorrt_llm",
+        (
+            "kv-cache-free-gpu-mem-fraction",
+            "kv-cache-free-gpu-memory-fraction",
+            "kv-cache-config",
+            "cuda-graph-padding-enabled",
+            "cuda-graph-config",
+            "enable-attention-dp",
+            "disable-overlap-scheduler",
+            "llm-api-args",
+            "cache-transceiver-config",
+            "moe-max-num-tokens",
+            "max-seq-len",
+        ),
+    ),
+    (
+        "vllm",
+        (
+            "gpu-memory-utilization",
+            "max-model-len",
+            "max-num-seqs",
+            "max-num-batched-tokens",
+            "enforce-eager",
+            "enable-prefix-caching",
+        ),
+    ),
 )
 _FACTS = re.compile(
     r"(max-model-len|tensor-parallel-size|gpu-memory-utilization|max-num-seqs|kv-cache-dtype|"

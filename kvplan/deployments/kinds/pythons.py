@@ -227,9 +227,7 @@ class _Module:
             return
         draft.put(fact, value.value, value.place, origin, value.status)
 
-    def _ray(
-        self, call: ast.Call, keywords: dict[str, ast.expr], names: dict[str, Value]
-    ) -> Draft:
+    def _ray(self, call: ast.Call, keywords: dict[str, ast.expr], names: dict[str, Value]) -> Draft:
         draft = Draft("LLMConfig", call.lineno, self._scope)
         draft.put("engine", "vllm", self._imported("ray.serve.llm") or (call.lineno, 1),
                   "ray.serve.llm")  # fmt: skip
@@ -476,5 +474,3 @@ def _entries(node: ast.expr | None) -> dict[str, ast.expr]:
             if isinstance(key, ast.Constant)
         }
     return {}
-
-

@@ -137,8 +137,8 @@ def _engine(config: Node, world: World, told: Node | None) -> Draft:
     if not engine and told is not None and told.is_scalar:
         place = told.place()
     draft.put("engine", "vllm", place, "ray.serve.llm")
-    arguments = config.get("engine_kwargs") if config.get("engine_kwargs") else old.get(
-        "engine_kwargs"
+    arguments = (
+        config.get("engine_kwargs") if config.get("engine_kwargs") else old.get("engine_kwargs")
     )
     read_options("vllm", arguments, draft)
     if not draft.has("model"):

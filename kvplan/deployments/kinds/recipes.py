@@ -1,9 +1,9 @@
 """Recipes and job files of tools that start engines from a map of options.
 
-    srt-slurm         backend.vllm_config.{prefill,decode}, resources.*_nodes
-    vLLM recipes      model.model_id, variants.NAME
-    BentoML           args.{model_id, max_model_len, tp, cli_args}
-    vector-inference  models.NAME.{gpus_per_node, num_nodes, vllm_args}
+srt-slurm         backend.vllm_config.{prefill,decode}, resources.*_nodes
+vLLM recipes      model.model_id, variants.NAME
+BentoML           args.{model_id, max_model_len, tp, cli_args}
+vector-inference  models.NAME.{gpus_per_node, num_nodes, vllm_args}
 """
 
 from __future__ import annotations

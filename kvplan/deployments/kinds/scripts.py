@@ -85,4 +85,3 @@ def _gpus(value: str, place: Place, draft: Draft) -> None:
     kinds = [part for part in parts if re.fullmatch(r"[A-Za-z][\w.-]*", part)]
     if kinds:
         draft.say("gpu_type", kinds[0], place, "#SBATCH")
-

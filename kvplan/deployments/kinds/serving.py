@@ -1,7 +1,7 @@
 """Operators' objects that name the model and the width in fields of their own.
 
-    KServe InferenceService, LLMInferenceService; KubeAI Model; kthena ModelBooster; NIMService;
-    VLLMRuntime; KAITO Workspace
+KServe InferenceService, LLMInferenceService; KubeAI Model; kthena ModelBooster; NIMService;
+VLLMRuntime; KAITO Workspace
 """
 
 from __future__ import annotations
@@ -12,7 +12,12 @@ from collections.abc import Callable
 from kvplan.deployments.container import Container, kubernetes_container
 from kvplan.deployments.draft import Draft
 
-from kvplan.deployments.gpus import read_accelerator, read_resources, read_selectors, split_accelerator
+from kvplan.deployments.gpus import (
+    read_accelerator,
+    read_resources,
+    read_selectors,
+    split_accelerator,
+)
 from kvplan.deployments.launch import read_options
 from kvplan.deployments.node import Node
 from kvplan.deployments.pods import Around, Pod, complete, read_pods

@@ -11,9 +11,7 @@ from kvplan.deployments.variables import Refs
 _FROM = re.compile(r"^FROM[ \t]+(\S[^\n]*?)[ \t]*$", re.MULTILINE | re.IGNORECASE)
 _PARAMETER = re.compile(r"^PARAMETER[ \t]+(\w+)[ \t]+(\S+)", re.MULTILINE | re.IGNORECASE)
 _LONG = re.compile(r'"""[\s\S]*?"""')
-_PAIR = re.compile(
-    r'key\s*:\s*"([\w.-]+)"\s*,?\s*value\s*:?\s*\{\s*string_value\s*:\s*"([^"\n]*)"'
-)
+_PAIR = re.compile(r'key\s*:\s*"([\w.-]+)"\s*,?\s*value\s*:?\s*\{\s*string_value\s*:\s*"([^"\n]*)"')
 _SETTING = re.compile(r"^(?:export[ \t]+)?([A-Z][A-Z0-9_]*)=([^\n]*)$", re.MULTILINE)
 
 
@@ -54,7 +52,11 @@ def read_pbtxt(text: str) -> list[Draft]:
     for found in pairs:
         if found[1] in ("gpu_memory_utilization", "max_model_len"):
             engine, told = engine or "vllm", told or found
-        elif found[1] in ("kv_cache_free_gpu_mem_fraction", "gpt_model_type", "batch_scheduler_policy"):
+        elif found[1] in (
+            "kv_cache_free_gpu_mem_fraction",
+            "gpt_model_type",
+            "batch_scheduler_policy",
+        ):
             engine, told = engine or "tensorrt_llm", told or found
     if engine is None or told is None or not names & set(_TRITON):
         return []
