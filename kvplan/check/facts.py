@@ -6,14 +6,13 @@ import os
 import sys
 from collections.abc import Callable, Iterable
 
+from kvplan.check.paths import STDIN
 from kvplan.deployments.facts import Reading
 from kvplan.deployments.read import read_file
 from kvplan.documents.files import decode, read_bytes
 from kvplan.documents.policy import DEPLOYMENT
 from kvplan.errors import InputError
 from kvplan.record import Record
-
-from kvplan.check.paths import STDIN
 
 
 class FileFacts(Record):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 from kvplan.deployments.dialects import dialect
 from kvplan.deployments.draft import Draft
-from kvplan.deployments.facts import UNRESOLVED
+from kvplan.deployments.facts import LITERAL, UNRESOLVED
 from kvplan.deployments.gpus import read_resources
 from kvplan.deployments.images import Image, read_image
 from kvplan.deployments.launch import Launch, find_launch, read_flags
@@ -50,6 +50,7 @@ class Container:
         self.image = Image(None, None, "")
         self._image_place = self._tag_place = place
         self.script = Script(Scope(scope.refs, scope))
+        self._image_status = LITERAL
         self._words: list[ShellWord] = []
         self._command: list[ShellWord] = []
         self._seen = False  # whether the script that it starts is in this stream
@@ -68,6 +69,7 @@ class Container:
         """Take the image out of a text whose references are marked."""
         self._image_place = self._tag_place = text.place()
         found = self.scope.resolve(text.text)
+        self._image_status = found.status
         self.image = read_image(found.text if found.text is not None else text.text)
         if found.text is None:
             self.image = self.image._replace(tag="")  # there is one, and nobody knows which
@@ -243,7 +245,8 @@ class Container:
         if image.engine is None or self.draft.has("version"):
             return
         if image.tag:
-            self.draft.put("version", image.tag, self._tag_place, "image")
+            status = self._image_status if image is self.image else LITERAL
+            self.draft.put("version", image.tag, self._tag_place, "image", status)
         elif image.tag == "":
             self.draft.put("version", None, self._tag_place, "image", UNRESOLVED)
 

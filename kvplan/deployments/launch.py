@@ -136,7 +136,7 @@ def _container(
     """`docker run [options] IMAGE [arguments]`."""
     words = line.words
     for index, text in enumerate(texts[2:], 2):
-        if text is None or text.startswith("-") or "=" in text or text.startswith(("/", ".")):
+        if text is None or text.startswith(("-", "/", ".")) or "=" in text:
             continue
         if "/" not in text and ":" not in text:
             continue
@@ -229,9 +229,9 @@ def read_options(engine: str, source: Mapped | Node, draft: Draft) -> None:
         for outer, inner, fact in _NESTED.get(engine, ()):
             draft.read(fact, node.get(outer, inner))
         for key, value in node.items():
-            fact = _fact_of(rules, key)
-            if fact is not None:
-                draft.read(fact, value)
+            told = _fact_of(rules, key)
+            if told is not None:
+                draft.read(told, value)
 
 
 def _fact_of(rules: Dialect | None, key: str) -> str | None:

@@ -61,19 +61,19 @@ def read_file(text: str, name: str) -> Reading:
         text: its content.
         name: its path, for its suffix and for errors.
     """
+    base = os.path.basename(name).lower()
+    suffix = os.path.splitext(base)[1]
+    if suffix == ".modelfile" or base.startswith("modelfile"):
+        return _reading(small.read_modelfile(text))
     if _HINTS.search(text) is None:
         return Reading()
     text = MARK.sub("\ufffd", text)
-    base = os.path.basename(name).lower()
-    suffix = os.path.splitext(base)[1]
     if suffix in (".sh", ".bash", ".slurm", ".sbatch", ".job") or text.startswith("#!"):
         return _reading(scripts.read(text))
     if suffix == ".py":
         return _reading(pythons.read(text))
     if suffix in (".service", ".container"):
         return _reading(units.read(text, base.rpartition(".")[0]))
-    if suffix == ".modelfile" or base.startswith("modelfile"):
-        return _reading(small.read_modelfile(text))
     if suffix == ".pbtxt":
         return _reading(small.read_pbtxt(text))
     if suffix == ".env" or base.startswith(".env"):

@@ -15,7 +15,7 @@ from kvplan.deployments.variables import SHELL, Ref, Refs, reference
 
 _ENDS = ";&|\n()"
 _HEREDOC = re.compile(r"<<-?[ \t]*(['\"]?)([\w.]+)\1")
-_REDIRECT = re.compile(r"\d*(>>?|<)&?\d*-?[ \t]*")
+_REDIRECT = re.compile(r"\d*(>>?|<)(&[\d-]+|&?[ \t]*)")
 
 
 class ShellWord(NamedTuple):
@@ -87,7 +87,7 @@ class Scanner:
         raw, length = self._raw, len(self._raw)
         while self._at < length:
             char = raw[self._at]
-            if char in " \t\r":
+            if char in " \t\r" or self._is_blank(char):
                 self._at += 1
             elif char == "\\" and raw[self._at + 1 : self._at + 2] == "\n":
                 self._at += 2
@@ -100,13 +100,16 @@ class Scanner:
                 self._at = doc.end()
             elif self._operators and (to := _REDIRECT.match(raw, self._at)):
                 self._at = to.end()
-                if raw[self._at : self._at + 1] not in ("", "\n", "(", "&", ";", "|"):
+                if not re.match(r"&[\d-]", to[2]) and raw[self._at : self._at + 1] not in (
+                    "",
+                    "\n",
+                    "(",
+                    "&",
+                    ";",
+                    "|",
+                ):
                     word = self._word()
                     target = word.text if to[1] in (">", ">>") else target
-            elif char == "\n" and not self._operators:
-                self._at += 1
-            elif char == "&" and self._operators and raw[self._at + 1 : self._at + 2] == ">":
-                self._at += 1
             elif char in _ENDS and self._operators:
                 self._at += 1
                 finish()
@@ -122,6 +125,12 @@ class Scanner:
                     self._at += 1
         finish()
         return found
+
+    def _is_blank(self, char: str) -> bool:
+        """A line's end outside of a shell, or the `&` of `&>`."""
+        if not self._operators:
+            return char == "\n"
+        return self._raw.startswith("&>", self._at)
 
     def _comments(self) -> None:
         """A continued line may be followed by comments: people mean the next line that is none."""

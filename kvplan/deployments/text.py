@@ -82,9 +82,9 @@ def aligned(value: str, lines: Sequence[str], place: Place) -> Mapped:
     else:
         quote = ""
     escape = {"": "", "'": "'", '"': "\\"}[quote]
-    if "\n" not in value and not (escape and escape in value):
-        if source.startswith(value, column):
-            return Mapped(value, [(0, row + 1, column + 1)])
+    one_line = "\n" not in value and not (escape and escape in value)
+    if one_line and source.startswith(value, column):
+        return Mapped(value, [(0, row + 1, column + 1)])
     marks: list[tuple[int, int, int]] = []
     for word in _WORD.finditer(value):
         found = _skip(lines, row, column, escape)
@@ -104,7 +104,7 @@ def aligned(value: str, lines: Sequence[str], place: Place) -> Mapped:
 
 
 def _skip(lines: Sequence[str], row: int, column: int, escape: str) -> Place | None:
-    """The next place that is no white space; in double quotes, escaped white space is passed too."""
+    """The next place that is no white space, in double quotes none that is escaped either."""
     while row < len(lines):
         line = lines[row]
         while column < len(line):

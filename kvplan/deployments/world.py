@@ -75,9 +75,9 @@ class World:
                 continue
             ref = item.get("valueFrom", "configMapKeyRef")
             data = self.config(ref.get("name").text) if ref else None
-            value = data.get(ref.get("key").text) if data is not None else None
-            if value:
-                self._define(scope, name, value, style)
+            found = data.get(ref.get("key").text) if data is not None else None
+            if found is not None and found:
+                self._define(scope, name, found, style)
             else:
                 scope.define(name, None, item.place())
 

@@ -271,8 +271,8 @@ class _Module:
 
     def _gpu(self, node: ast.expr, names: dict[str, Value], draft: Draft) -> None:
         if isinstance(node, ast.JoinedStr):
-            parts = [self._value(part.value if isinstance(part, ast.FormattedValue) else part, names)
-                     for part in node.values]  # fmt: skip
+            inner = [p.value if isinstance(p, ast.FormattedValue) else p for p in node.values]
+            parts = [self._value(part, names) for part in inner]
             pieces = [p for p in parts if not (isinstance(p.value, str) and p.value.strip() == ":")]
             if any(piece.value is None for piece in pieces):
                 draft.put("gpu_type", None, (node.lineno, 1), "gpu", UNRESOLVED)
@@ -400,8 +400,8 @@ def _cast(name: str, value: Any) -> Any:
 def _target(node: ast.stmt) -> tuple[str, ast.expr] | None:
     """The name and the expression of a plain assignment."""
     if isinstance(node, ast.Assign) and len(node.targets) == 1:
-        if isinstance(node.targets[0], ast.Name):
-            return node.targets[0].id, node.value
+        (target,) = node.targets
+        return (target.id, node.value) if isinstance(target, ast.Name) else None
     if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.value:
         return node.target.id, node.value
     return None

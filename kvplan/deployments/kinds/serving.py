@@ -11,7 +11,6 @@ from collections.abc import Callable
 
 from kvplan.deployments.container import Container, kubernetes_container
 from kvplan.deployments.draft import Draft
-
 from kvplan.deployments.gpus import (
     read_accelerator,
     read_resources,
@@ -298,7 +297,7 @@ def _kaito(node: Node, world: World) -> list[Draft]:
     draft.put("engine", "vllm", preset.place(), "preset")
     config = world.config(inference.get("config").text)
     if config is not None:
-        for _, value in config.items():
+        for value in [value for _, value in config.items()]:
             for inner in value.inner():
                 options = inner.get("vllm")
                 if options.is_map:
