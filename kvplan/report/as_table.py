@@ -15,8 +15,6 @@ from kvplan.spec.labels import attention_label
 from kvplan.units import format_bytes, format_count, format_tokens
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from kvplan.check.facts import FileFacts
     from kvplan.checks import Verification
     from kvplan.engines.logical import LogicalCache
