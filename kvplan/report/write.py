@@ -8,7 +8,6 @@ import select
 import signal
 import stat
 import sys
-import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -193,6 +192,8 @@ def _write_in_place(target: str, data: bytes) -> None:
 
 def _replace(target: str, data: bytes, old: os.stat_result | None) -> None:
     """Write a new file and put it in the target's place."""
+    import tempfile  # loads a dozen modules, which standard output does not need
+
     number, written = tempfile.mkstemp(prefix=".kvplan-", dir=os.path.dirname(target))
     try:
         with open(number, "wb") as file:
