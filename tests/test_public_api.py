@@ -99,4 +99,4 @@ def test_models_and_engines_are_listed():
     """Both filter and name as the command line does."""
     assert "kimi-k3" in [spec.name for spec in kvplan.models(search="kimi")]
     assert kvplan.engines()["vllm"][0] == "0.33.0"
-    assert list(kvplan.engines()) == ["logical", "transformers", "vllm"]
+    assert set(kvplan.engines()) >= {"logical", "transformers", "vllm"}

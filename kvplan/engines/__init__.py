@@ -18,12 +18,20 @@ if TYPE_CHECKING:
 # name -> module and class; loaded when asked for.
 _ENGINES: dict[str, tuple[str, str]] = {
     "logical": ("kvplan.engines.logical_engine", "LogicalEngine"),
+    "llamacpp": ("kvplan.engines.llamacpp.engine", "LlamacppEngine"),
+    "lmstudio": ("kvplan.engines.llamacpp.engine", "LmstudioEngine"),
+    "ollama": ("kvplan.engines.llamacpp.ollama", "OllamaEngine"),
     "transformers": ("kvplan.engines.transformers.engine", "TransformersEngine"),
     "vllm": ("kvplan.engines.vllm.engine", "VllmEngine"),
 }
 
 ENGINE_NAMES = tuple(_ENGINES)
-_GGML = ("llama.cpp", "llama-cpp", "llamacpp", "ollama")  # whose formats are known, not their rules
+ALIASES = {
+    "llama.cpp": "llamacpp",
+    "llama-cpp": "llamacpp",
+    "llama-server": "llamacpp",
+    "lm-studio": "lmstudio",
+}
 LOGICAL = "logical"
 
 
@@ -42,10 +50,9 @@ def find_engine(text: str, load_model: LoadModel | None = None) -> tuple[Engine,
         raise UsageError(
             f"--engine {text!r} names no version", hint=f"write {name}, or {name}@VERSION"
         )
+    name = ALIASES.get(name, name)
     if name not in _ENGINES:
         hint = f"one of {', '.join(ENGINE_NAMES)}"
-        if name in _GGML:
-            hint = f"not yet; --dtype-k q8_0 --dtype-v q4_0 gives its formats as logical; {hint}"
         raise UsageError(f"--engine {text!r} is not an engine kvplan knows", hint=hint)
     from importlib import import_module
 

@@ -25,7 +25,10 @@ vocab_size: 100
 
 @pytest.mark.parametrize("name", ENGINE_NAMES)
 def test_every_engine_answers_all_questions(name: str) -> None:
-    """One token of Llama 3 8B is 131,072 bytes logically, and no engine takes less."""
+    """One token of Llama 3 8B is 131,072 bytes logically, and no engine takes less.
+
+    llama.cpp's ctx is the whole context, whatever the slots.
+    """
     spec = load_model("llama3-8b").spec
     engine, version = find_engine(name)
     assert isinstance(engine, Engine)
@@ -39,7 +42,8 @@ def test_every_engine_answers_all_questions(name: str) -> None:
     assert isinstance(plan, Plan)
     assert isinstance(layout, CacheLayout)
     assert plan.engine == layout.engine == capacity.engine == name
-    assert layout.bytes >= 2 * 1024 * 131072
+    sequences = 1 if name in ("llamacpp", "lmstudio") else 2
+    assert layout.bytes >= sequences * 1024 * 131072
     assert plan.peak_bytes == layout.peak_bytes == layout.largest_rank
     assert capacity.fits
 

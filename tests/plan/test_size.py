@@ -187,12 +187,3 @@ def test_warnings_of_the_import_come_first():
     loaded = LoadedModel(tiny(), "config.json", (Notice("assumed", "something"),))
 
     assert [w.id for w in size(loaded, ctx=101).warnings] == ["assumed", "ctx-above-maximum"]
-
-
-@pytest.mark.parametrize("name", ["llama.cpp", "llamacpp", "Ollama"])
-def test_an_engine_whose_formats_are_known_already(name):
-    """llama.cpp's formats work in the logical figure."""
-    with pytest.raises(UsageError, match="is not an engine kvplan knows") as caught:
-        size("llama3-8b", engine=name)
-
-    assert caught.value.hint.startswith("not yet; --dtype-k q8_0 --dtype-v q4_0 gives its formats")

@@ -65,6 +65,15 @@ CODES = {
     "page-sizes-differ": "pages of the layers' kinds cannot be brought to one size",
     "layout-unknown": "not an order of the pool's dimensions that the engine has",
     "layout-unsupported": "no order of the pool's dimensions suits every backend and group",
+    # Contexts of llama.cpp
+    "too-many-sequences": "more sequences than a context can hold",
+    "outputs-above-maximum": "more sequences than one call holds tokens",
+    "k-and-v-types-differ": "keys and values of a latent are one vector and need one format",
+    "quantised-v-without-flash-attention": "V is transposed without flash attention, so not packed",
+    "block-does-not-divide-head": "the blocks of a packed format do not divide every head",
+    "block-does-not-divide-row": "the blocks of a packed format do not divide a row",
+    "graph-assertion": "the sequences cannot be split into streams of this graph",
+    "draft-layout-not-supported": "the draft layers' tensors are in an order that is not read",
     # Caches of transformers
     "quantization-unknown": "not a backend of a quantised cache",
     "quantization-option": "the quantised cache's backend does not take this option or value",
