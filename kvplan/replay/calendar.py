@@ -107,6 +107,7 @@ class BlockCalendar(BlockCache):
         if len(now) > 1:
             now.sort(key=_order)
         for request in now:
+            self._settle(request, clock)
             request.decode_at(clock, self._lag)
             if not self.extend(request, 1):
                 raise AssertionError("a step's blocks were counted wrongly")
@@ -116,7 +117,10 @@ class BlockCalendar(BlockCache):
     def needs(self, request: Request, clock: int) -> bool:
         """Whether a decoding request needs something in a step that did not fit at once."""
         if not self._steady:
-            return request in self._now
+            if request not in self._now:
+                return False
+            self._settle(request, clock)
+            return True
         computed = request.base + clock
         if not self._weights.needs(computed):
             return False
@@ -136,6 +140,11 @@ class BlockCalendar(BlockCache):
             self._catch_up(request, computed)
         self.remember(request, hashed)
         self.release(request)
+
+    def _settle(self, request: Request, clock: int) -> None:
+        """Hash what earlier steps filled, before a chunk that ends with it is given back."""
+        late = self._lag if clock - 1 > request.started else 0
+        self.remember(request, request.base + clock - late)
 
     def _note(self, request: Request, clock: int) -> None:
         if clock <= request.due:

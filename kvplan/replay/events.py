@@ -259,6 +259,8 @@ class Events:
             if victim.due >= clock:
                 self._decoding -= 1
                 self._cache.stop(victim)
+                # It may be back in this very step, if nothing else runs, and then due as before.
+                self._due[victim.due].remove(victim)
             self._cache.release_at(victim, computed, computed - late)
             victim.highest = max(victim.highest, computed)
             victim.seen = victim.output - (victim.due - clock + 1)

@@ -187,6 +187,42 @@ def test_a_long_queue_is_held_back_in_order() -> None:
     assert meters.preemptions > 0
 
 
+@pytest.mark.parametrize("load", [Load(step_ms=20.0), Load(), Load(clients=4)])
+@pytest.mark.parametrize("case", ["a chunk ends with a block", "a step without anybody"])
+def test_two_steps_that_were_once_wrong(case: str, load: Load) -> None:
+    """A block that is filled and left in one step is hashed all the same.
+
+    Who preempts itself alone is back in the same step, since an empty one takes no time.
+    """
+    if case == "a chunk ends with a block":
+        chunks = (Group(kind=CHUNKED, block_size=16, chunk=64),)
+        facts = Facts(
+            groups=chunks, num_blocks=50, max_model_len=400, max_num_seqs=40,
+            max_num_batched_tokens=64, prefix_caching=True, async_scheduling=False,
+            reserve_full=False,
+        )  # fmt: skip
+        stream = Generated(
+            kind="shared", seed=507, requests=50, prompt=(1, 30), output=(1, 80), gap_ms=200.0,
+            groups=3, common=96,
+        )  # fmt: skip
+    else:
+        facts = Facts(
+            groups=(Group(kind=FULL, block_size=8),) * 2, num_blocks=167, max_model_len=400,
+            max_num_seqs=3, max_num_batched_tokens=40, prefix_caching=True, async_scheduling=True,
+        )  # fmt: skip
+        stream = Generated(
+            kind="chat", seed=688, requests=34, prompt=(1, 250), output=(1, 40), sessions=10,
+            turns=5, spread_ms=500.0, think_ms=400.0, unit=8,
+        )  # fmt: skip
+    rows = [row for row in stream.rows() if row.prompt + row.output <= facts.max_model_len]
+    source = Source(rows=lambda: rows, unit=stream.unit, shares_text=True)
+
+    outcome = replay(facts, source, load)
+
+    meters, _ = walked(facts, source, load)
+    assert counted(outcome.meters) == counted(meters)
+
+
 def same(first: Outcome, second: Outcome) -> bool:
     """Whether two runs are equal."""
     return (first.meters.step_sha, first.meters.finish_sha) == (
