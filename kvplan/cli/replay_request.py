@@ -230,9 +230,13 @@ def _setting(key: str, text: str) -> Any:
                 raise ValueError(text)
             return bounds
         if key in ("gap_ms", "spread_ms", "think_ms"):
+            if not 0 <= float(text) < _FRACTIONS:
+                raise ValueError(text)
             return float(text)
-        if key in ("n", "seed", "groups", "common", "sessions", "turns"):
+        if key == "seed":
             return int(text)
+        if key in ("n", "groups", "common", "sessions", "turns"):
+            return parse_count(text, f"--generate {key}")
     except ValueError:
         raise UsageError(f"--generate {key}={text} is not a number") from None
     raise UsageError(

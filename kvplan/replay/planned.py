@@ -161,8 +161,9 @@ def _pool(made: Plan, available_bytes: int) -> int:
         override=settings.blocks_override, auto_length=made.length.auto,
     )  # fmt: skip
     if found.num_blocks is None:
+        assert found.refusal is not None
         raise UsageError(
-            f"vllm {settings.rules.version} would not start: {found.refusal}",
+            f"vllm {settings.rules.version} would not start: {found.refusal.message}",
             hint="give more memory, or a smaller --max-model-len",
         )
     return found.num_blocks

@@ -125,7 +125,7 @@ def replay(
 
 
 def _smallest(facts: Facts, depth: Depth, meters: Meters) -> int | None:
-    if meters.preemptions or facts.aligned_states:
+    if meters.preemptions or not meters.requests or facts.aligned_states:
         return None
     return depth.smallest_pool(facts, meters.peak_blocks)
 

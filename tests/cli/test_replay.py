@@ -136,6 +136,8 @@ def test_requests_longer_than_the_model_are_left_out(
           " \"num_speculative_tokens\": 2}'"), "speculative decoding"),
         (("--engine-args", "-pp 2"), "pipeline parallelism"),
         (("--engine", "vllm@0.10.0"), "from 0.19 on"),
+        (("--generate", "n=-5"), "--generate n"),
+        (("--generate", "gap_ms=nan"), "is not a number"),
         (("--engine", "transformers"), "not of 'transformers'"),
     ],
 )  # fmt: skip
