@@ -31,3 +31,14 @@ def largest_or_any(fits: Callable[[int], bool], limit: int | None = None) -> int
     """The same up to `limit`, or without one; None when no count is too large."""
     found = largest(fits, limit or MAX_COUNT)
     return None if found == MAX_COUNT else found
+
+
+def largest_near(
+    guess: int | None, enough: Callable[[int], bool], limit: int | None = None
+) -> int | None:
+    """`largest_or_any`, with a guess that is confirmed in two steps where it is right."""
+    if guess is not None and guess >= 0 and (limit is None or guess <= limit):
+        holds = guess == 0 or enough(guess)
+        if holds and (guess == limit or not enough(guess + 1)):
+            return guess
+    return largest_or_any(enough, limit)

@@ -68,7 +68,8 @@ _METHODS = {
 }  # fmt: skip
 _VAGUE = ("compressed-tensors", "modelopt", "quark", "gptq", "bitsandbytes")
 _FORMAT_BYTES = {"float32": 4, "float": 4, "half": 2, "float16": 2, "bfloat16": 2}
-UNKNOWN = "unknown"
+# Methods that store weights in 4 or in 8 bit.
+_OPEN = ("compressed-tensors", "quark", "modelopt_mixed")
 
 
 def scheme_of(
@@ -94,6 +95,11 @@ def scheme_of(
     if method:
         if method in _METHODS:
             return _scheme(_METHODS[method], f"quant_method {method}")
+        if method in _OPEN:
+            return Scheme(
+                "4 to 8 bit", 0.5156, 0.76, 1.008, (0.015, 0.025), True,
+                f"{method}, which does not say how many bits",
+            )  # fmt: skip
         return None
     return _plain(spec, dtype)
 

@@ -58,6 +58,7 @@ def _dispatch(args: list[str]) -> int:
     completing = "_KVPLAN_COMPLETE" in os.environ  # a shell asks, without arguments
     if (not args and not completing) or args[:1] in (["-h"], ["--help"]):
         return _help(None) or (0 if args else 2)  # nothing was asked for
+    args, behind = _cut(args)
     if args and args[0] in _MODULES and ("-h" in args or "--help" in args):
         return _help(args[0])
     if args and args[0] in _MODULES:
@@ -65,6 +66,8 @@ def _dispatch(args: list[str]) -> int:
 
         command = _load(args[0])
         values = parse(command, args[1:])
+        if values is not None and command.rest:
+            values[command.rest] = behind
         if values is not None:
             return _run(command, values)
     from kvplan.cli.app import build, run
@@ -72,7 +75,10 @@ def _dispatch(args: list[str]) -> int:
     chosen: list[tuple[Command, Values]] = []
     app = build([_load(name) for name in _MODULES], ABOUT, lambda *one: chosen.append(one))
     code = run(app, args)
-    return _run(*chosen[0]) if chosen else code
+    if chosen:
+        command, values = chosen[0]
+        return _run(command, values if command.rest is None else {**values, command.rest: behind})
+    return code
 
 
 def _help(name: str | None) -> int:
@@ -88,6 +94,14 @@ def _help(name: str | None) -> int:
     except UsageError as error:
         complain(f"kvplan: {error}")
         return error.exit_code
+
+
+def _cut(args: list[str]) -> tuple[list[str], list[str]]:
+    """A command line, and the words behind `--` of a command that takes another's line."""
+    if not args or args[0] not in _MODULES or "--" not in args or _load(args[0]).rest is None:
+        return args, []
+    end = args.index("--")
+    return args[:end], args[end + 1 :]
 
 
 def _load(name: str) -> Command:

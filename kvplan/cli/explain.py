@@ -29,7 +29,21 @@ def run(values: Values) -> int:
     tokens = [parse_tokens(text, "--tokens") for text in values["tokens"].split(",")]
     model = load_model(values["model"], specs=specs, allow_network=values["allow_network"])
     result = size(model, request=request_from(values, dtype=dtype), specs=specs)
-    return emit("explain", explain(result, tokens), values)
+    found = explain(result, tokens)
+    if values["gpu"] is not None:
+        from kvplan.errors import UsageError
+        from kvplan.hardware.sets import find_devices
+        from kvplan.plan.decode import decode_of
+
+        devices = find_devices(values["gpu"])
+        bound = decode_of(model, result.logical, devices, values["model"])
+        if bound is None:
+            raise UsageError(
+                f"no bound for {model.title} on {devices.text}: the bandwidth, or the weights, are"
+                " not known"
+            )
+        found = found._replace(decode=bound, devices=devices.text)
+    return emit("explain", found, values)
 
 
 COMMAND = Command(
@@ -42,6 +56,7 @@ COMMAND = Command(
         Option(
             "tokens", "lengths to generate with and without a cache", "N[,N]", "128,512,1024,2048"
         ),
+        Option("gpu", "the devices of the bound at decode: h100, 4090:2", "NAME"),
         SPECS,
         NETWORK,
         *REPORT,

@@ -70,6 +70,7 @@ class Command(NamedTuple):
         argument: what stands there without a flag.
         options: its flags, those of one group together.
         example: a command line that shows what it is for.
+        rest: the key of the words behind `--`, of a command that takes any.
     """
 
     name: str
@@ -78,6 +79,7 @@ class Command(NamedTuple):
     argument: Argument | None
     options: tuple[Option, ...]
     example: str = ""
+    rest: str | None = None
 
 
 def grouped(group: str, *options: Option) -> tuple[Option, ...]:

@@ -93,6 +93,19 @@ def find_device(text: str) -> Match:
     return Match(device_of(found[0]), () if same_size else others)
 
 
+def is_listed(name: str) -> bool:
+    """Whether a short name is a known device's."""
+    return bool(name) and any(row["name"] == name for row in _all_rows())
+
+
+def listed_with(capability: tuple[int, int] | None) -> str | None:
+    """The first known device of a compute capability, which has the same kernels."""
+    if capability is None:
+        return None
+    wanted = ".".join(map(str, capability))
+    return next((row["name"] for row in device_rows() if row["capability"] == wanted), None)
+
+
 def all_devices() -> list[Device]:
     """Every known device, the user's own first."""
     return [device_of(row) for row in _all_rows()]

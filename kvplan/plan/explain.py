@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 from kvplan.engines.logical import logical_cache
 from kvplan.named_tuple import NamedTuple
@@ -34,6 +35,9 @@ CAVEAT = (
     " the projections and feed-forward layers of the repeated tokens come on top, and short steps"
     " are bound by memory bandwidth."
 )
+
+if TYPE_CHECKING:
+    from kvplan.plan.decode import Decode
 
 
 class Variant(NamedTuple):
@@ -68,6 +72,8 @@ class Explanation(NamedTuple):
     size: SizeResult
     variants: tuple[Variant, ...]
     generations: tuple[Generation, ...]
+    decode: Decode | None = None
+    devices: str = ""
 
 
 def generation(tokens: int) -> Generation:

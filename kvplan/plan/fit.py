@@ -18,10 +18,10 @@ from kvplan.engines.request import Request
 from kvplan.load import LoadedModel, loader
 from kvplan.named_tuple import NamedTuple
 from kvplan.notice import Notice
-from kvplan.plan.cost import Cost
+from kvplan.plan.cost import Cost, Need
 from kvplan.plan.given import bytes_of, loaded
 from kvplan.plan.notices import notices_of
-from kvplan.search import largest_or_any
+from kvplan.search import largest_near
 from kvplan.spec.model import ModelSpec
 from kvplan.units import MIB
 
@@ -53,6 +53,7 @@ class Fit(NamedTuple):
             asked; None when no number that the engine can split the model over is enough.
         plan: the engine's own plan for one request.
         warnings: what the user should know, as in `size`.
+        explain: the page shows defaults and their sources.
     """
 
     model: LoadedModel
@@ -67,6 +68,7 @@ class Fit(NamedTuple):
     min_devices: int | None
     plan: Plan
     warnings: tuple[Notice, ...] = ()
+    explain: bool = False
 
     def __repr__(self) -> str:
         verdict = "fits" if self.fits else "does not fit"
@@ -153,8 +155,9 @@ def _fit(
     if plan.inverted:
         max_batch, max_ctx = plan.max_batch_at_ctx, plan.max_ctx_at_batch
     else:
-        max_batch = largest_or_any(lambda batch: enough(asked.replaced(batch=batch)))
-        max_ctx = largest_or_any(lambda tokens: enough(asked.replaced(ctx=tokens)), limit)
+        batch_guess, ctx_guess = _guesses(cost, asked, needed, available_bytes, limit)
+        max_batch = largest_near(batch_guess, lambda batch: enough(asked.replaced(batch=batch)))
+        max_ctx = largest_near(ctx_guess, lambda tokens: enough(asked.replaced(ctx=tokens)), limit)
     if limit is not None:
         max_ctx = limit if max_ctx is None else min(max_ctx, limit)
     given, available_bytes = (
@@ -180,6 +183,17 @@ def _fit(
         ),
     )
     return found._replace(binding_limit=_binding(found, cost))
+
+
+def _guesses(
+    cost: Cost, asked: Request, needed: Need | None, available_bytes: int, limit: int | None
+) -> tuple[int | None, int | None]:
+    """Batch and length by the cost's staircase, which the search then only has to confirm."""
+    stairs = cost.prepared(asked).staircase
+    if stairs is None or needed is None or asked.ctx is None or not stairs.holds(asked.ctx):
+        return None, None
+    room = needed.room(available_bytes)
+    return stairs.most(room, asked.ctx), stairs.longest(room, asked.batch, limit)
 
 
 def _replaced(plan: Plan, given: int, available_bytes: int) -> tuple[Notice, ...]:

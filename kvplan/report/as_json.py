@@ -56,7 +56,13 @@ def explain(result: Any, *, to_file: bool) -> str:
 
 def fit(result: Any, *, to_file: bool) -> str:
     """`kvplan.fit/1`."""
-    return dump({"schema": "kvplan.fit/1", **fit_facts(result)})
+    from kvplan.plan.fit import Fit
+
+    if isinstance(result, Fit):
+        return dump({"schema": "kvplan.fit/1", **fit_facts(result)})
+    from kvplan.report.budget_page import answer_facts
+
+    return dump({"schema": "kvplan.fit/1", **answer_facts(result)})
 
 
 def replay(result: Any, *, to_file: bool) -> str:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from kvplan.checks import Verification
     from kvplan.engines.logical import LogicalCache
     from kvplan.load import LoadedModel
+    from kvplan.plan.answer import Answer
     from kvplan.plan.devices import Listed
     from kvplan.plan.explain import Explanation
     from kvplan.plan.fit import Fit
@@ -59,11 +60,19 @@ def replay(found: Report, *, to_file: bool) -> str:
     return render(lambda console: page(console, found), to_file=to_file)
 
 
-def fit(found: Fit, *, to_file: bool) -> str:
-    """`kvplan fit`: the verdict, the inversions, and the engine's plan."""
-    from kvplan.report.fit_page import page
+def fit(found: Fit | Answer, *, to_file: bool) -> str:
+    """`kvplan fit`: the verdict, the budget, the inversions, and the engine's plan."""
+    from kvplan.plan.fit import Fit
 
-    return render(lambda console: page(console, found), to_file=to_file)
+    if isinstance(found, Fit):
+        from kvplan.report.fit_page import page
+
+        return render(lambda console: page(console, found), to_file=to_file)
+    from kvplan.report.budget_page import page as budget_page
+
+    return render(
+        lambda console: budget_page(console, found, explain=found.explain), to_file=to_file
+    )
 
 
 def verify(found: Verification, *, to_file: bool) -> str:

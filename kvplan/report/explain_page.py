@@ -110,3 +110,7 @@ def _decode(console: Console, found: Explanation) -> None:
         f" 1 TB/s of memory bandwidth that alone takes {milliseconds:,.2f} ms, beside the weights;"
         " attention that is sparse reads less than it keeps."
     )
+    if found.decode is not None:
+        from kvplan.report.decode_lines import print_decode
+
+        print_decode(console, found.decode, found.devices)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from kvplan.engines.logical import LogicalCache
     from kvplan.engines.request import Request
     from kvplan.load import LoadedModel
+    from kvplan.plan.decode import Decode
     from kvplan.plan.explain import Explanation
     from kvplan.plan.fit import Fit
     from kvplan.plan.size import SizeResult
@@ -252,6 +253,19 @@ def explain_facts(found: Explanation) -> dict[str, Any]:
         ],
         "closed_form": {"ratio": "(2n + 1)/3", "approximation": "2n/3"},
         "caveat": CAVEAT,
+        **({} if found.decode is None else {"decode_bound": decode_facts(found.decode)}),
+    }
+
+
+def decode_facts(decode: Decode) -> dict[str, Any]:
+    """The least time of a decode step."""
+    return {
+        "weights_bytes": decode.weights_bytes,
+        "kv_bytes": decode.kv_bytes,
+        "milliseconds": round(decode.milliseconds, 3),
+        "tokens_per_second": round(decode.tokens_per_second, 1),
+        "kv_share": round(decode.kv_share, 4),
+        "kv_outweighs_weights_at": decode.outweighs_at,
     }
 
 
@@ -273,8 +287,20 @@ def fit_facts(found: Fit) -> dict[str, Any]:
         "model": model_facts(found.model),
         "request": request_facts(found.request, found.logical, plan),
         "device": None,
-        "budget": [{"name": "kv", "bytes": found.available_bytes, "origin": "--available-memory"}],
+        "budget": [
+            {
+                "name": "kv",
+                "low": found.available_bytes,
+                "mid": found.available_bytes,
+                "high": found.available_bytes,
+                "origin": "--available-memory",
+            }
+        ],
         "available_bytes": found.available_bytes,
+        "available_low": found.available_bytes,
+        "available_high": found.available_bytes,
+        "verdict": "fits" if found.fits else "does-not-fit",
+        "only_if": None,
         "needed_bytes": found.needed_bytes,
         "logical_bytes": found.logical.bytes,
         "fits": found.fits,
@@ -284,6 +310,13 @@ def fit_facts(found: Fit) -> dict[str, Any]:
         "max_ctx_at_batch": found.max_ctx_at_batch,
         "max_num_seqs_that_starts": found.plan.max_num_seqs_that_starts,
         "min_devices": found.min_devices,
+        "min_devices_layout": None
+        if found.min_devices is None
+        else {
+            "tp": found.min_devices // (found.request.pp * found.request.dp),
+            "pp": found.request.pp,
+            "dcp": found.request.dcp,
+        },
         "engine": None if plan is None else plan_facts(plan),
         "warnings": [{"id": w.id, "message": w.message} for w in found.warnings],
     }

@@ -44,7 +44,7 @@ def page(console: Console, found: Fit) -> None:
     _line(console, "context", f"{_context(found)} for {sequences}{_limit(found)}")
     _line(console, "devices", _devices(found))
     if not plan.whole_model:
-        _plan(console, plan)
+        _plan(console, plan, explain=found.explain)
     warnings(console, found.warnings)
 
 
@@ -106,7 +106,7 @@ def _devices(found: Fit) -> str:
     return f"{format_count(found.min_devices, 'such device')} at least"
 
 
-def _plan(console: Console, plan: Plan) -> None:
+def _plan(console: Console, plan: Plan, *, explain: bool) -> None:
     lines = []
     if plan.num_blocks is not None:
         width = " / ".join(f"{size:,}" for size in dict.fromkeys(plan.bytes_per_block))
@@ -114,14 +114,15 @@ def _plan(console: Console, plan: Plan) -> None:
         lines.append(("blocks", f"{plan.num_blocks:,}{of}, {plan.block_size} tokens each"))
     tokens, concurrency = plan.capacity_tokens, plan.max_concurrency
     if plan.engine in _LOGS and tokens is not None and concurrency is not None:
-        lines.append(("its log line", f"{tokens:,} tokens, concurrency {concurrency:.2f}x"))
+        lines.append(("vllm prints", f"{tokens:,} tokens, concurrency {concurrency:.2f}x"))
     if lines or plan.reasons:
         console.print(f"\n{plan.engine} {plan.version}", style="bold")
     for label, text in lines:
         _line(console, label, text)
     for reason in plan.reasons:
         hanging(console, "  ", reason)
-    print_defaults(console, plan)
+    if explain:
+        print_defaults(console, plan)
 
 
 def _line(console: Console, label: str, text: str) -> None:

@@ -13,6 +13,7 @@ from kvplan.report.facts import fit_facts, layer_facts, model_rows, size_facts
 if TYPE_CHECKING:
     from kvplan.checks import Verification
     from kvplan.load import LoadedModel
+    from kvplan.plan.answer import Answer
     from kvplan.plan.devices import Listed
     from kvplan.plan.explain import Explanation
     from kvplan.plan.fit import Fit
@@ -85,9 +86,16 @@ def _explain(found: Explanation) -> list[Row]:
     return [{**head, **kind} for kind in facts["logical"]["kinds"]]
 
 
-def _fit(found: Fit) -> list[Row]:
+def _fit(found: Fit | Answer) -> list[Row]:
     """One row: the verdict, the inverses, and the engine's plain figures."""
-    facts = fit_facts(found)
+    from kvplan.plan.fit import Fit
+
+    if isinstance(found, Fit):
+        facts = fit_facts(found)
+    else:
+        from kvplan.report.budget_page import answer_facts
+
+        facts = answer_facts(found)
     plan = facts.pop("engine") or {}
     facts.pop("device")
     return [

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kvplan.errors import InputError, UsageError
-from kvplan.hardware.names import all_devices, find_device
+from kvplan.hardware.names import all_devices, find_device, is_listed, listed_with
 from kvplan.hardware.nvml import Seen, local_devices
 from kvplan.hardware.sets import find_devices
 from kvplan.hardware.tables import ENVIRONMENT
@@ -128,6 +128,16 @@ def test_a_mig_slice_has_less_than_its_name_says() -> None:
         assert device.slice_of == parent
         assert total is not None
         assert total.low <= mib * MIB <= total.high
+
+
+def test_a_device_with_the_same_kernels_stands_in() -> None:
+    """Of a compute capability that some known device has."""
+    assert is_listed("h100")
+    assert not is_listed("memory")
+    stand_in = listed_with((9, 0))
+    assert stand_in is not None
+    assert find_device(stand_in).device.capability == (9, 0)
+    assert listed_with((99, 0)) is None
 
 
 def test_a_file_of_one_s_own_goes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -53,7 +53,8 @@ def _peak(given: Conditions, which: int) -> float:
     peak = max(_sampler(given, which), _forward(given, which))
     if given.multimodal and given.images:
         family = given.spec.model_type or ""
-        towers = _QWEN_TOWERS if "qwen" in family or "dots" in family else _TOWERS
+        wide = "qwen" in family or "dots" in given.spec.name
+        towers = _QWEN_TOWERS if wide else _TOWERS
         peak += towers[which] * GIB
     if given.uncertain:
         peak += _UNCERTAIN[which] * GIB

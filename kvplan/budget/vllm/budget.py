@@ -37,8 +37,8 @@ class Budget(NamedTuple):
     uncharged: Estimate
 
     def line(self, name: str) -> Estimate:
-        """The line of this name."""
-        return dict(self.lines)[name]
+        """The line of this name; zero where nothing is known of it."""
+        return dict(self.lines).get(name) or exactly(0, "not known")
 
     @property
     def available(self) -> Estimate:

@@ -44,6 +44,7 @@ class Conditions(NamedTuple):
         return (
             "ForConditionalGeneration" in architecture
             or "VL" in architecture
+            or "ocr" in self.spec.name
             or self.spec.image_attention is not None
         )
 

@@ -28,6 +28,7 @@ def test_a_whole_line_of_serve() -> None:
         "tensor_parallel_size": "2",
         "max_model_len": "32k",
         "enforce_eager": "true",
+        "enable_expert_parallel": "true",
         "optimization_level": "3",
         "distributed_executor_backend": "mp",
         "swap_space": "4",

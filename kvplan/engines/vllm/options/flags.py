@@ -91,6 +91,7 @@ _FLAGS: tuple[Flag, ...] = (
     _row("data_parallel_size", ("--data-parallel-size", "-dp"), int, 1, _PARALLEL),
     _row("decode_context_parallel_size", ("--decode-context-parallel-size", "-dcp"), int, 1,
          _PARALLEL),
+    _row("enable_expert_parallel", ("--enable-expert-parallel", "-ep"), boolean, False, _PARALLEL),
     _row("VLLM_KV_CACHE_LAYOUT", (), str, None, _ENV),
     _row("VLLM_PP_LAYER_PARTITION", (), str, None, _ENV),
     _row("VLLM_MLA_DISABLE", (), boolean, False, _ENV),

@@ -24,7 +24,7 @@ _SWITCHES = """
     disable-mm-preprocessor-cache disable-nccl-for-dp-synchronization disable-uvicorn-access-log
     -dpe -dph -dpm enable-auto-tool-choice enable-batch-sharded-sampling
     enable-bf16x3-router-gemm enable-cumem-allocator enable-elastic-ep enable-ep-weight-filter
-    enable-eplb enable-expert-parallel enable-fault-tolerance enable-flash-late-interaction
+    enable-eplb enable-fault-tolerance enable-flash-late-interaction
     enable-flashinfer-autotune enable-force-include-usage enable-layerwise-nvtx-tracing
     enable-log-deltas enable-log-outputs enable-log-requests enable-logging-iteration-details
     enable-lora enable-mamba-cache-stochastic-rounding enable-mfu-metrics
@@ -34,7 +34,7 @@ _SWITCHES = """
     enable-reasoning enable-request-id-headers enable-return-routed-experts enable-scale-out
     enable-server-load-tracking enable-shm-tensor-arena enable-sleep-mode enable-ssl-refresh
     enable-tokenizer-info-endpoint enable-tower-connector-lora enable-trace-replay
-    engine-use-ray -ep eplb-log-balancedness exclude-tools-when-tool-choice-none
+    engine-use-ray eplb-log-balancedness exclude-tools-when-tool-choice-none
     fail-on-environ-validation fully-sharded-loras grpc guided-decoding-disable-any-whitespace
     headless interleave-mm-strings jit-monitor-verbose kv-cache-metrics log-error-stack
     long-prefill-token-threshold-adaptive mm-device-do-normalize monokernel
