@@ -80,8 +80,8 @@ def test_ranks_together(ranks: int) -> None:
     for report in found["ranks"]:
         own = {check["name"]: check["measured"] for check in report["checks"]}
         assert own["tensor_bytes"] == whole // ranks
-    per_rank = [rank["bytes"] for rank in found["layout"]["per_rank"]]
-    assert per_rank == [whole // ranks] * ranks
+    per_rank = [(rank["bytes"], rank["count"]) for rank in found["layout"]["per_rank"]]
+    assert per_rank == [(whole // ranks, ranks)]
 
 
 def test_a_rank_that_is_killed() -> None:
