@@ -22,18 +22,21 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import TYPE_CHECKING, ClassVar, TypeVar
+from typing import TYPE_CHECKING, ClassVar
 
 from kvplan.errors import UsageError
 
 if TYPE_CHECKING:
+    from typing import TypeVar
+
     from kvplan.engines.kit.staircase import Staircase
     from kvplan.engines.layout import CacheLayout, Plan
     from kvplan.engines.request import Request
     from kvplan.spec.model import ModelSpec
 
+    P = TypeVar("P", bound="Plan")
+
 LoadModel = Callable[[str], "ModelSpec"]
-P = TypeVar("P", bound="Plan")
 
 
 def no_other_model(name: str) -> ModelSpec:

@@ -86,14 +86,15 @@ class Catalogue:
         self._own = [SpecFolder(folder, indexed=False) for folder in folders]
         self._builtin = builtin_folder()
 
-    def entries(self, *, holding: str = "") -> Iterator[Entry]:
+    def entries(self, *, holding: str = "", as_known: bool = False) -> Iterator[Entry]:
         """Every spec that can be read, the user's own first.
 
         Args:
             holding: leave out specs that do not contain this text, in any case.
+            as_known: the catalogue's files as they were when they were looked at before.
         """
         for folder in (*self._own, self._builtin):
-            yield from _entries(folder, holding)
+            yield from _entries(folder, holding, as_known=as_known)
 
     def notices(self) -> tuple[Notice, ...]:
         """A warning for each file met on the way that could not be read and was left out."""
@@ -185,8 +186,9 @@ class Catalogue:
         return UnknownModelError(f"no model is called {query!r}", candidates=names, hint=hint)
 
 
-def _entries(folder: SpecFolder, holding: str) -> Iterator[Entry]:
-    return (Entry(data, name, folder) for name, data in folder.files(holding=holding))
+def _entries(folder: SpecFolder, holding: str, *, as_known: bool = False) -> Iterator[Entry]:
+    files = folder.files(holding=holding, as_known=as_known)
+    return (Entry(data, name, folder) for name, data in files)
 
 
 def _plain(name: str) -> str:

@@ -16,7 +16,7 @@ from zlib import crc32
 
 from kvplan.documents.document import Document
 from kvplan.errors import InputError, SpecError
-from kvplan.spec.index import INDEX_NAME, Compiled, compiled, loads, write
+from kvplan.spec.index import INDEX_NAME, Compiled, as_written, compiled, loads, write
 
 _SUFFIXES = (".yaml", ".yml")
 
@@ -46,20 +46,23 @@ class SpecFolder:
         self._indexed = indexed
         found = self._read_index() if indexed else None
         self._whole = found is not None
+        self._compared = False
         self._files = found or {}
 
-    def files(self, *, holding: str = "") -> list[tuple[str, Any]]:
+    def files(self, *, holding: str = "", as_known: bool = False) -> list[tuple[str, Any]]:
         """Name and plain data of every file that can be read, in order of names.
 
         Args:
             holding: leave out files that do not contain this text, in any case.
+            as_known: once the files were compared with the index, do not compare them again.
         """
-        if not (self._installed and self._whole):
+        if not (self._installed and self._whole) and not (as_known and self._compared):
             self._refresh()
+        wanted = as_written(holding)
         return [
             (name, self._files[name].data)
             for name in sorted(self._files)
-            if not holding or self._files[name].may_hold(holding)
+            if not wanted or wanted in self._files[name].text.lower()
         ]
 
     def document(self, name: str, *, parsed: bool = False) -> Document:
@@ -116,6 +119,7 @@ class SpecFolder:
                 files[name] = made
         changed = files != self._files
         self._files, self.unreadable = files, broken
+        self._compared = True
         if changed and self._indexed and not self._installed:
             with suppress(OSError):  # a folder of somebody else's: the next command parses again
                 write(self._full(INDEX_NAME), files)

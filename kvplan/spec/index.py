@@ -35,10 +35,10 @@ class Compiled(NamedTuple):
         """The data."""
         return json.loads(self.text)
 
-    def may_hold(self, text: str) -> bool:
-        """False when no value of the data contains this text, in any case."""
-        wanted = json.dumps(text.lower(), ensure_ascii=False)[1:-1]
-        return wanted in self.text.lower()
+
+def as_written(text: str) -> str:
+    """A text as it stands in the lower case of a row's data."""
+    return json.dumps(text.lower(), ensure_ascii=False)[1:-1]
 
 
 def compiled(size: int, modified: int, checksum: int, data: Any) -> Compiled:

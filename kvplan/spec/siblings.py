@@ -14,7 +14,7 @@ def longer_sibling(spec: ModelSpec, ctx: int, specs: Sequence[str] | None) -> Mo
     if spec.family is None:
         return None
     best: ModelSpec | None = None
-    for entry in Catalogue(specs).entries(holding=spec.family):
+    for entry in Catalogue(specs).entries(holding=spec.family, as_known=True):
         if entry.text("family") != spec.family or entry.name == spec.name:
             continue
         other = _spec(entry)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from kvplan.errors import UsageError
-from kvplan.report import as_csv, as_markdown, write
+from kvplan.report import as_csv, as_markdown, whole_file, write
 from kvplan.report.write import deliver
 
 posix = pytest.mark.skipif(os.name != "posix", reason="modes, signals and links of POSIX")
@@ -128,13 +128,13 @@ def test_an_interrupt_leaves_nothing_beside(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A signal that comes while a file is written comes once it is whole."""
-    right = write._replace
+    right = whole_file._replace
 
     def interrupted(target: str, data: bytes, old: os.stat_result | None) -> None:
         os.kill(os.getpid(), signal.SIGINT)
         right(target, data, old)
 
-    monkeypatch.setattr(write, "_replace", interrupted)
+    monkeypatch.setattr(whole_file, "_replace", interrupted)
     with pytest.raises(KeyboardInterrupt):
         deliver("new", str(tmp_path / "out.txt"))
 
