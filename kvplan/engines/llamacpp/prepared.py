@@ -9,9 +9,9 @@ slot. A rank is a device; what lies on the host is a rank of its own, the last.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kvplan.engines.base import P, Prepared
+from kvplan.engines.base import Prepared
 from kvplan.engines.kit.refusal import Refusal, Refused
 from kvplan.engines.layout import (
     CacheLayout,
@@ -36,6 +36,9 @@ from kvplan.notice import Notice
 from kvplan.search import largest
 from kvplan.spec.model import ModelSpec
 from kvplan.units import MAX_COUNT
+
+if TYPE_CHECKING:
+    from kvplan.engines.base import P
 
 # What a request's ctx and batch make of a context: its length, and tokens of a call and a graph.
 Lengths = Callable[[int, int], tuple[int, int, int]]

@@ -9,10 +9,10 @@ most that one rank holds on the way there, which is what has to fit.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from kvplan.dtypes import DType, parse_dtype
-from kvplan.engines.base import Engine, P, Prepared
+from kvplan.engines.base import Engine, Prepared
 from kvplan.engines.kit.refusal import Refusal
 from kvplan.engines.layout import (
     CacheLayout,
@@ -38,6 +38,9 @@ from kvplan.errors import UsageError
 from kvplan.named_tuple import NamedTuple
 from kvplan.spec.model import ModelSpec
 from kvplan.spec.states import HeadState, LatentAttention
+
+if TYPE_CHECKING:
+    from kvplan.engines.base import P
 
 
 class TransformersEngine(Engine):

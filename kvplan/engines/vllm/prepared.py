@@ -11,10 +11,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from kvplan.arithmetic import ceil_div
 from kvplan.dtypes import find_dtype
-from kvplan.engines.base import P, Prepared
+from kvplan.engines.base import Prepared
 from kvplan.engines.kit.refusal import Refusal, Refused
 from kvplan.engines.kit.staircase import Staircase
 from kvplan.engines.layout import (
@@ -39,6 +40,9 @@ from kvplan.engines.vllm.reasons import reasons_of
 from kvplan.named_tuple import NamedTuple
 from kvplan.notice import Notice
 from kvplan.steps import Steps
+
+if TYPE_CHECKING:
+    from kvplan.engines.base import P
 
 # What JSON shows of a refusal that comes before any pool, and of a pool.
 REFUSED = (
