@@ -101,9 +101,9 @@ def _limit(found: Fit) -> str:
 def _devices(found: Fit) -> str:
     if found.min_devices is None:
         if not found.plan.whole_model:
-            return f"no number of such devices that {found.plan.engine} splits it over holds it"
-        return "no number of such devices holds it"
-    return f"{format_count(found.min_devices, 'such device')} at least"
+            return f"no number of devices of this size that {found.plan.engine} splits it over holds it"
+        return "no number of devices of this size holds it"
+    return f"at least {format_count(found.min_devices, 'device')} of this size"
 
 
 def _plan(console: Console, plan: Plan, *, explain: bool) -> None:
