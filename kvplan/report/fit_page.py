@@ -101,7 +101,7 @@ def _limit(found: Fit) -> str:
 def _devices(found: Fit) -> str:
     if found.min_devices is None:
         if not found.plan.whole_model:
-            return f"no number of devices of this size that {found.plan.engine} splits it over holds it"
+            return f"no number of this size that {found.plan.engine} can split it over"
         return "no number of devices of this size holds it"
     return f"at least {format_count(found.min_devices, 'device')} of this size"
 
