@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-import select
+import stat
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -148,10 +148,19 @@ def _descriptor() -> int | None:
 
 def _write_all(number: int, data: bytes) -> None:
     """Write every byte: a stream without a buffer forgets what did not fit."""
+    mode = os.fstat(number).st_mode
+    waits = stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
     rest = memoryview(data)
     while rest:
-        # A pipe may be set not to wait for its reader; then this does.
-        _, ready, _ = select.select([], [number], [], _READER_SECONDS)
-        if not ready:
-            raise OSError(errno.ETIMEDOUT, "its reader takes nothing")
+        if waits:
+            _wait_for_reader(number)
         rest = rest[os.write(number, rest[:_PIECE]) :]
+
+
+def _wait_for_reader(number: int) -> None:
+    """A pipe may be set not to wait for its reader; then this does."""
+    import select  # a library of its own, which a file or a terminal does not need
+
+    _, ready, _ = select.select([], [number], [], _READER_SECONDS)
+    if not ready:
+        raise OSError(errno.ETIMEDOUT, "its reader takes nothing")
