@@ -37,4 +37,5 @@ COMMAND = Command(
         JSON,
         OUTPUT,
     ),
+    example="kvplan check deploy/ --facts",
 )

@@ -22,4 +22,5 @@ COMMAND = Command(
     run,
     Argument("name", "a device, several, or a cloud machine: h100:4, p5.48xlarge", "NAME", False),
     REPORT,
+    example="kvplan gpus h100",
 )

@@ -48,7 +48,7 @@ COMMAND = Command(
         Option("model", MODEL_HELP, "MODEL"),
         Option("available_memory", "memory of one rank for its cache: 40GiB, 42949672960", "BYTES"),
         Option("num_blocks", "blocks of the pool instead, the null block included", "N"),
-        Option("gpu", "the device, for the kernels and so the block sizes an engine chooses",
+        Option("gpu", "the device: what it leaves at least is the pool, and it decides the kernels",
                "NAME"),
         Option("engine", "vllm, with @VERSION", "ENGINE", "vllm"),
         Option("ctx", "tokens of the longest request (max_model_len)", "TOKENS"),
@@ -81,4 +81,5 @@ COMMAND = Command(
         NETWORK,
         *REPORT,
     ),
+    example="kvplan replay azure.csv --model llama3-8b --gpu h100 --step-ms 40",
 )  # fmt: skip

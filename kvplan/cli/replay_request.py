@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kvplan.cli.options import Values
 from kvplan.errors import InputError, UsageError
-from kvplan.units import MAX_COUNT, parse_bytes, parse_count, parse_tokens
+from kvplan.notice import Notice
+from kvplan.units import MAX_COUNT, format_bytes, parse_bytes, parse_count, parse_tokens
 
 if TYPE_CHECKING:
     from kvplan.engines.request import Request
+    from kvplan.load import LoadedModel
     from kvplan.replay.answers import Question
     from kvplan.replay.generated import Generated
     from kvplan.replay.planned import Planned, SchedulerOptions
@@ -70,10 +73,12 @@ def question(values: Values) -> Question:
     specs = values["specs"] or None
     model = load_model(values["model"], specs=specs, allow_network=values["allow_network"])
     newest = version or VERSIONS[0]
+    available, notices = _available(values, model, request, newest)
     made = planned(
         model.spec, request, newest, scheduler,
-        available_bytes=_available(values), num_blocks=_count(values, "num_blocks"),
+        available_bytes=available, num_blocks=_count(values, "num_blocks"),
     )  # fmt: skip
+    made = replace(made, notices=(*made.notices, *notices))
 
     def plan_again(options: dict[str, str]) -> Planned:
         same_bytes = made.facts.num_blocks * made.facts.bytes_per_block
@@ -129,16 +134,42 @@ def _load(values: Values) -> Load:
     return Load(clients=_count(values, "clients") or 0)
 
 
-def _available(values: Values) -> int | None:
+def _available(
+    values: Values, model: LoadedModel, request: Request, version: str
+) -> tuple[int | None, tuple[Notice, ...]]:
+    """The bytes of a rank's pool, and what they rest on where a device's budget gives them."""
     text, blocks = values["available_memory"], values["num_blocks"]
     if text is not None and blocks is not None:
         raise UsageError("--available-memory contradicts --num-blocks")
-    if text is None and blocks is None:
+    if text is not None:
+        return parse_bytes(text, "--available-memory", least=-MAX_COUNT), ()
+    if blocks is not None:
+        return None, ()
+    if values["gpu"] is None:
         raise UsageError(
             "how large is the pool?",
-            hint="give --available-memory (what one rank has for its cache), or --num-blocks",
+            hint="give --gpu, --available-memory (what one rank has for its cache) or --num-blocks",
         )
-    return None if text is None else parse_bytes(text, "--available-memory", least=-MAX_COUNT)
+    return _left_by_device(values["gpu"], model, request, version)
+
+
+def _left_by_device(
+    name: str, model: LoadedModel, request: Request, version: str
+) -> tuple[int, tuple[Notice, ...]]:
+    """What a device leaves at least: the pool that the answers of `fit` stand on too."""
+    from kvplan.budget.vllm.ask import Asked, vllm_budget
+    from kvplan.hardware.sets import find_devices
+
+    devices = find_devices(name)
+    named = model.hf_id or model.spec.name
+    budget = vllm_budget(model.spec, request, version, devices.smallest, Asked(named=named))
+    left = budget.available
+    message = (
+        f"the pool is what {devices.smallest.product} leaves at least, {format_bytes(left.low)};"
+        f" it may leave up to {format_bytes(left.high)}"
+    )
+    told = [Notice("ambiguous-device", text) for text in devices.notices]
+    return left.low, (*told, Notice("pool-from-budget", message))
 
 
 def _request(values: Values) -> tuple[Request, SchedulerOptions]:

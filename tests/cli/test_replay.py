@@ -225,3 +225,23 @@ def test_rows_of_single_requests(capsys: pytest.CaptureFixture[str], tmp_path: P
         "0,0,0,0,2,0,20,3",
         "1,3,3,3,5,0,20,3",
     ]
+
+
+def test_a_device_gives_the_pool_that_fit_stands_on(capsys: pytest.CaptureFixture[str]) -> None:
+    """What an L4 leaves at least, in blocks of 16 tokens x 131,072 bytes; the most is said."""
+    line = ["llama3.1-8b", "--gpu", "l4", "--ctx", "8192", "--json"]
+    main(["fit", *line, "--engine", "vllm"])
+    fitted = json.loads(capsys.readouterr().out)
+    asked = ["replay", "uniform", "--model", *line, "--step-ms", "30", "--generate", "n=3,seed=1"]
+    assert main(asked) == 0
+    replayed = json.loads(capsys.readouterr().out)
+
+    blocks = fitted["available_low"] // (16 * 131_072)
+    assert replayed["pool"]["num_blocks"] == blocks == fitted["engine"]["num_blocks"]
+    assert [warning["id"] for warning in replayed["warnings"]] == ["pool-from-budget"]
+
+
+def test_a_pool_needs_a_size(capsys: pytest.CaptureFixture[str]) -> None:
+    """A device, bytes or blocks."""
+    assert main(["replay", "uniform", "--model", "llama3.1-8b", "--step-ms", "30"]) == 2
+    assert "--gpu, --available-memory" in capsys.readouterr().err
