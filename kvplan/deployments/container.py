@@ -10,7 +10,7 @@ from kvplan.deployments.draft import Draft
 from kvplan.deployments.facts import LITERAL, UNRESOLVED
 from kvplan.deployments.gpus import read_resources
 from kvplan.deployments.images import Image, read_image
-from kvplan.deployments.launch import Launch, find_launch, read_flags
+from kvplan.deployments.launch import Launch, find_launch, read_container_options, read_flags
 from kvplan.deployments.node import Node
 from kvplan.deployments.script import Line, Script
 from kvplan.deployments.shell import Scanner, ShellWord
@@ -162,6 +162,7 @@ class Container:
             launch = found[0]
             self._named(launch.engine, launch.place)
             self._environment(launch.engine)
+            read_container_options(launch, self.draft)
             read_flags(launch, self.draft, self._file)
             self._version(launch.image)
             return self.draft
@@ -188,7 +189,9 @@ class Container:
         return self.draft
 
     def _named(self, engine: str, place: Place) -> None:
-        if not self.draft.has("engine"):
+        if engine == "huggingfaceserver":  # runs vLLM or transformers, as the model has it
+            self.draft.put("engine", None, place, "image", UNRESOLVED)
+        elif not self.draft.has("engine"):
             self.draft.put("engine", engine, place, "command")
 
     def _by_image(self) -> str | None:

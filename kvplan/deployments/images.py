@@ -28,6 +28,7 @@ _ENGINES = (
     ("lmdeploy", re.compile(r"lmdeploy")),
     ("llamacpp", re.compile(r"llama\.cpp|llama-cpp|llamacpp|llama-server")),
     ("ollama", re.compile(r"ollama")),
+    ("huggingfaceserver", re.compile(r"kserve/huggingfaceserver")),
     ("vllm", re.compile(r"vllm|llm-d-(cuda|rocm|xpu|gaudi|hpu|cpu|aws|tpu)|ray-llm|lmcache")),
 )
 _SAYS_NOTHING = ("latest", "")

@@ -152,6 +152,29 @@ def _container(
     return None
 
 
+def read_container_options(launch: Launch, draft: Draft) -> None:
+    """`docker run --gpus 2 -e NAME=VALUE`: devices, and variables that the engine reads."""
+    words = launch.options
+    rules = dialect(launch.engine)
+    for index, word in enumerate(words):
+        head, equals, value = word.text.partition("=")
+        following = words[index + 1] if index + 1 < len(words) else word
+        if head == "--gpus":
+            text = (value if equals else following.text).strip("\"'")
+            place = (word.line, word.column) if equals else (following.line, following.column)
+            if re.fullmatch(r"all|\d+", text):
+                draft.put("gpu_count", int(text) if text.isdigit() else text, place, "--gpus")
+            elif found := re.fullmatch(r"device=([\d,]+)", text):
+                draft.put("gpu_count", len(found[1].split(",")), place, "--gpus")
+        elif head in ("-e", "--env"):
+            setting = value if equals and head == "--env" else following.text
+            name, defined, text = setting.partition("=")
+            fact = rules.env.get(name) if rules and defined else None
+            if fact is not None:
+                place = (following.line, following.column)
+                draft.say(fact, text, place, name, through=True)
+
+
 def read_flags(
     launch: Launch, draft: Draft, files: Callable[[str], Mapped | Node | None] | None = None
 ) -> None:

@@ -21,8 +21,8 @@ _SINGLE = ("mainContainer", "runner")
 # Keys under which no engine of the deployment runs.
 _PASSED = frozenset(
     ("initContainers", "lifecycle", "livenessProbe", "readinessProbe", "startupProbe", "router",
-     "routerConfig", "metadata", "status", "data", "stringData", "volumes", "headGroupSpec",
-     "scheduler", "decoderConfig_", "ephemeralContainers")
+     "routerConfig", "metadata", "status", "data", "stringData", "volumes",
+     "scheduler", "ephemeralContainers")
 )  # fmt: skip
 _SIZES = ("size", "podGroupSize", "nodeCount")
 _SIZED = ("leaderWorkerTemplate", "leaderWorkerPattern", "workloadTemplate", "multinode")
@@ -77,7 +77,7 @@ def find_pods(node: Node, world: World, around: Around, depth: int = 0) -> Itera
 
 
 def _has_containers(node: Node, depth: int = 0) -> bool:
-    if node.get("containers").is_list:
+    if node.get("containers").is_list or any(node.get(name).is_map for name in _SINGLE):
         return True
     return depth < 3 and any(_has_containers(v, depth + 1) for _, v in node.items() if v.is_map)
 

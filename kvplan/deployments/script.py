@@ -200,6 +200,9 @@ def _inner(words: list[ShellWord]) -> Mapped | None:
             if not option.text.startswith("-"):
                 return None
             if re.fullmatch(r"-[a-z]*c", option.text):
-                script = words[after + 1]
+                behind = [word for word in words[after + 1 :] if word.text not in ("--", "")]
+                if not behind:
+                    return None
+                script = behind[0]
                 return script.inside or Mapped(script.text, [(0, script.line, script.column)])
     return None

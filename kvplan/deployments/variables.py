@@ -21,7 +21,7 @@ MARK = re.compile("[\U000f0000-\U000fffff]")
 _NAME = re.compile(r"[A-Za-z_][\w.-]*")
 _SIMPLE = re.compile(r"[A-Za-z_]\w*|[@*#?0-9]")
 _NAMED = re.compile(r"\$\(([A-Za-z_][\w.-]*)\)")
-_COMPOSED = re.compile(r"([A-Za-z_][\w.-]*)(:?[-=?+])?")
+_COMPOSED = re.compile(r"([A-Za-z_][\w.]*(?:-[\w.]+(?=\}?$))?|[0-9@*#]+)(:?[-=?+])?")
 _DEEPEST = 16  # definitions that stand on each other
 
 # Who replaces references in a text.
@@ -232,6 +232,9 @@ class Scope:
         if ref.default is None:
             return None, None
         style = COMPOSE if ref.name.startswith(HOST) else SHELL
-        default = self.refs.encode(Mapped(ref.default, [(0, *ref.place)]), style)
+        text = ref.default
+        if len(text) > 1 and text[0] == text[-1] and text[0] in "'\"":
+            text = text[1:-1]
+        default = self.refs.encode(Mapped(text, [(0, *ref.place)]), style)
         found = self.resolve(default.text, depth + 1)
         return found.text, found.place or ref.place

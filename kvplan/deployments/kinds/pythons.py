@@ -88,7 +88,7 @@ class _Module:
         """Every engine."""
         found: list[Draft] = []
         self._walk(self._tree.body, None, {}, found)
-        return found
+        return sorted(found, key=lambda draft: draft.line)
 
     def _walk(
         self, body: list[ast.stmt], holder: ast.stmt | None, names: dict[str, Value],

@@ -119,6 +119,4 @@ def _vector_model(name: str, model: Node, world: World) -> Draft:
     read_options("vllm", options, draft)
     draft.read("gpu_count", model.get("gpus_per_node"))
     draft.read("nodes", model.get("num_nodes"))
-    if not draft.has("model"):
-        draft.put("model", name, model.place(key=True), "models")
     return draft

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 
+from kvplan.deployments.dialects import dialect
 from kvplan.deployments.draft import Draft
-from kvplan.deployments.launch import Launch, find_launch, read_flags
+from kvplan.deployments.launch import Launch, find_launch, read_container_options, read_flags
 from kvplan.deployments.script import Script
 from kvplan.deployments.text import Mapped, plain
 from kvplan.deployments.variables import SHELL, Refs, Scope
@@ -30,29 +31,23 @@ def started(launch: Launch, script: Script) -> Draft:
     name = launch.engine
     draft = Draft(name, launch.place[0], script.scope)
     draft.put("engine", launch.engine, launch.place, "command")
+    read_container_options(launch, draft)
+    _variables(launch, draft, script)
     read_flags(launch, draft, script.files.get)
     if launch.image is not None and launch.image.tag:
         draft.put("version", launch.image.tag, launch.place, "image")
-    _container_options(launch, draft)
     return draft
 
 
-def _container_options(launch: Launch, draft: Draft) -> None:
-    """`docker run --gpus 2` counts; `all` is a count too."""
-    words = launch.options
-    for index, word in enumerate(words):
-        head, equals, value = word.text.partition("=")
-        if head != "--gpus":
-            continue
-        following = words[index + 1] if index + 1 < len(words) else word
-        text = value if equals else following.text
-        text = text.strip('"')
-        if re.fullmatch(r"all|\d+", text):
-            draft.put("gpu_count", int(text) if text.isdigit() else text,
-                      (word.line, word.column), "--gpus")  # fmt: skip
-        elif found := re.fullmatch(r"device=([\d,]+)", text):
-            count = len(found[1].split(","))
-            draft.put("gpu_count", count, (word.line, word.column), "--gpus")
+def _variables(launch: Launch, draft: Draft, script: Script) -> None:
+    """What the engine reads from variables that the script exports itself."""
+    rules = dialect(launch.engine)
+    if rules is None or launch.image is not None:
+        return
+    for name, fact in rules.env.items():
+        given = script.scope.find(name)
+        if given is not None and given.text is not None:
+            draft.say(fact, given.text, given.place, name, through=True)
 
 
 def read(text: str) -> list[Draft]:
