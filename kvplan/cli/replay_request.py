@@ -208,11 +208,19 @@ def _source(values: Values, longest: int, load: Load) -> tuple[Source, Trace | G
 
     if values["trace"] in MADE_UP:
         made = _generated(values)
+        if values["where"] or values["sort"]:
+            raise UsageError("--where and --sort are for a trace in a file")
         return Source(rows=made.rows, unit=made.unit, shares_text=made.shares_text), made
     if values["generate"] is not None:
         raise UsageError("--generate goes with uniform, shared or chat in place of a file")
+    path = values["trace"]
+    if values["where"] or values["sort"]:
+        from kvplan.replay.relational import arranged
+
+        named = _pairs(values, "columns")
+        path = arranged(path, where=values["where"], by_time=values["sort"], columns=named)
     trace = Trace(
-        values["trace"], columns=_pairs(values, "columns"), rows=_rows(values), longest=longest,
+        path, columns=_pairs(values, "columns"), rows=_rows(values), longest=longest,
         most=_count(values, "limit"), unit=_count(values, "unit"), timed=load.step_ms > 0,
     )  # fmt: skip
     shares = trace.shares_text() if trace.rereadable else True

@@ -38,6 +38,7 @@ _OUTPUTS = (
     "output_tokens", "output_length", "GeneratedTokens", "decode_tokens", "num_decode_tokens",
 )  # fmt: skip
 _TEXTS = ("hash_ids",)
+TIME_COLUMNS = tuple(_TIMES)
 ROLES = ("t_ms", "prompt_tokens", "output_tokens", "hash_ids")
 
 
