@@ -110,7 +110,7 @@ def settle(version: str) -> Rules:
     later = HISTORY.changes_between(version, FOLLOWED)
     if later:
         sentence = (
-            f"llamacpp {version} was not looked at: the builds of older changes are estimates; after"
-            f" it, by these, came: {'; '.join(row.sentence for row in later)}"
+            f"llamacpp {version} was not looked at, and the builds of older changes are estimates;"
+            f" after it, by these, came: {'; '.join(row.sentence for row in later)}"
         )
     return replace(rules, provenance=(Provenance("version", rules.version, sentence),))
