@@ -98,8 +98,19 @@ def find_launch(line: Line, plain: Callable[[str], str | None]) -> Launch | None
         place = (words[index].line, words[index].column)
         if texts[behind : behind + 1] == ["..."]:
             return None
-        return Launch(engine, place, words[behind:], line.spread, image)
+        launch = Launch(engine, place, words[behind:], line.spread, image)
+        return _inside(line, launch, plain) if line.container else launch
     return None
+
+
+def _inside(line: Line, launch: Launch, plain: Callable[[str], str | None]) -> Launch:
+    """A launch by a shell in a container that the line starts."""
+    for index, word in enumerate(line.container[2:], 2):
+        text = plain(word.text) or ""
+        image = read_image(text)
+        if image.engine is not None and not text.startswith(("-", "/", ".")) and ":/" not in text:
+            return launch._replace(image=image, options=line.container[1:index])
+    return launch
 
 
 def _flag_image(text: str) -> Image | None:

@@ -47,7 +47,7 @@ _KINDS: tuple[Reader, ...] = (
 _HINTS = re.compile(
     r"vllm|sglang|tensorrt|trt-?_?llm|llama|text-generation|/tgi|lmdeploy|gguf|nvcr\.io/nim|"
     r"max[-_]?model[-_]?len|gpu[-_]memory|engine_kwargs|mem-fraction|modelURL|hf://|NIM_|"
-    r"kv[-_]?cache|llm-d|modelArtifact|inference|max_seq_len|LLMConfig|tensor[-_]parallel",
+    r"kv[-_]?cache|huggingfaceserver|LLMInference|llm-d|modelArtifact|inference|max_seq_len|LLMConfig|tensor[-_]parallel",
     re.IGNORECASE,
 )
 _TEMPLATE = re.compile(r"\{\{-?\s*(?:if|range|with|include|define|template|end|\.Values|\$)")

@@ -15,6 +15,12 @@ _EXPORTS = ("export", "readonly", "declare", "local", "typeset")
 _OPENS = {"if": "fi", "case": "esac", "for": "done", "while": "done", "until": "done"}
 _PASSES = ("then", "do", "else", "elif", "{", "}", "!", "time", "exec", "eval")
 _SHELLS = re.compile(r"(?:.*/)?(?:ba|da|z|k)?sh")
+_SCRIPTS = (".sh", ".bash", ".slurm", ".sbatch")
+# Programs whose answer decides whether what stands behind `&&` happens.
+_TESTS = ("[", "[[", "test", "((", "command", "grep")
+# Programs that hand a text to a shell, here or elsewhere.
+_HANDS = ("tmux", "screen", "ssh", "su", "eval", "pdsh")
+_CONTAINERS = ("docker", "podman", "nerdctl")
 _MOST_WORDS = 20_000
 _DEEPEST = 4
 
@@ -26,11 +32,13 @@ class Line(NamedTuple):
         words: its words.
         spread: places of words that came out of a variable.
         settings: the environment in front of it.
+        container: the command that runs it in a container.
     """
 
     words: tuple[ShellWord, ...]
     spread: frozenset[tuple[int, int]] = frozenset()
     settings: tuple[tuple[str, str, tuple[int, int]], ...] = ()
+    container: tuple[ShellWord, ...] = ()
 
 
 class Script:
@@ -50,6 +58,8 @@ class Script:
         self.files: dict[str, Mapped] = {}
         self._arrays: dict[str, list[ShellWord]] = {}
         self._texts: dict[str, Mapped] = {}
+        self._tested = False  # whether the last command was a test
+        self._decides = False  # whether this one hangs on it
         self._doubtful: list[str] = []  # ends of the blocks that are open
 
     def read(self, text: Mapped, style: str = SHELL, depth: int = 0) -> Script:
@@ -70,7 +80,11 @@ class Script:
         if command.body is not None:
             name = self.scope.resolve(command.target).text or command.target
             self.files[name] = command.body
+            if depth < _DEEPEST and (name.endswith(_SCRIPTS) or _runs(command.words)):
+                self.read(command.body, depth=depth + 1)
         words = self._opened(command.words)
+        self._decides = command.after == "||" or (bool(command.after) and self._tested)
+        self._tested = bool(words) and words[0].text in _TESTS
         settings: list[tuple[str, str, tuple[int, int]]] = []
         while words:
             found = _ASSIGNS.match(words[0].text)
@@ -87,7 +101,12 @@ class Script:
         full = self._spread(words, spread)
         inner = _inner(full)
         if inner is not None and depth < _DEEPEST:
+            before = len(self.lines)
             self.read(inner, depth=depth + 1)
+            if full[0].text in _CONTAINERS:
+                self.lines[before:] = [
+                    line._replace(container=tuple(full)) for line in self.lines[before:]
+                ]
             return
         self.lines.append(Line(tuple(full), frozenset(spread), tuple(settings)))
 
@@ -120,14 +139,16 @@ class Script:
         name, adds = found[1], bool(found[2])
         place = (word.line, word.column)
         if word.array is not None:
-            if self._doubtful and adds:
+            if adds and (self._doubtful or self._decides):
                 return
             items = [
                 item
                 for command in Scanner(word.array, self.scope.refs).commands()
                 for item in command.words
             ]
-            self._arrays[name] = (self._arrays.get(name, []) if adds else []) + items
+            before_it = self._arrays.get(name, []) if adds else []
+            full = before_it + self._spread(tuple(items), set())  # now: it may hold itself
+            self._arrays[name] = full[:_MOST_WORDS]
             return
         value: str | None = word.text[found.end() :]
         settings.append((name, value or "", place))
@@ -143,7 +164,7 @@ class Script:
                     value = self.scope.refs.encode(Mapped(value, [(0, *ref.place)]), SHELL).text
             elif ref.name == name:
                 return
-        if self._doubtful:
+        if self._doubtful or self._decides:
             value = value if before is not None and before.text == value else None
         self.scope.define(name, value, place)
         if word.inside is not None:
@@ -159,7 +180,7 @@ class Script:
         for word in words:
             name = self._holds(word)
             if name in self._arrays:
-                full += self._spread(tuple(self._arrays[name]), spread)
+                full += self._arrays[name]
             elif name and not word.quoted and (parts := self._parts(name)) is not None:
                 spread.update((part.line, part.column) for part in parts)
                 full += parts
@@ -191,6 +212,12 @@ class Script:
         return [word for command in commands for word in command.words]
 
 
+def _runs(words: Sequence[ShellWord]) -> bool:
+    """Whether what a command is given on its standard input is a script."""
+    first = words[0].text.rpartition("/")[2] if words else ""
+    return first in ("sbatch", "ssh") or _SHELLS.fullmatch(first) is not None
+
+
 def _inner(words: list[ShellWord]) -> Mapped | None:
     """The script that a command gives a shell: the word behind `-c`."""
     for index, word in enumerate(words[:-2]):
@@ -205,4 +232,7 @@ def _inner(words: list[ShellWord]) -> Mapped | None:
                     return None
                 script = behind[0]
                 return script.inside or Mapped(script.text, [(0, script.line, script.column)])
+    if words and words[0].text.rpartition("/")[2] in _HANDS:
+        texts = [word for word in words if word.inside is not None]
+        return texts[-1].inside if texts else None
     return None

@@ -44,11 +44,13 @@ class Command(NamedTuple):
         words: its words.
         body: of its heredoc.
         target: of its redirection.
+        after: the operator in front of it, where that decides: `&&` or `||`.
     """
 
     words: tuple[ShellWord, ...]
     body: Mapped | None = None
     target: str = ""
+    after: str = ""
 
 
 class Scanner:
@@ -76,13 +78,13 @@ class Scanner:
         found: list[Command] = []
         words: list[ShellWord] = []
         pending: list[str] = []  # ends of heredocs whose bodies come after this line
-        target = ""
+        target = after = ""
 
-        def finish() -> None:
-            nonlocal words, target
+        def finish(operator: str) -> None:
+            nonlocal words, target, after
             if words or target:
-                found.append(Command(tuple(words), None, target))
-            words, target = [], ""
+                found.append(Command(tuple(words), None, target, after))
+            words, target, after = [], "", operator
 
         raw, length = self._raw, len(self._raw)
         while self._at < length:
@@ -111,8 +113,10 @@ class Scanner:
                     word = self._word()
                     target = word.text if to[1] in (">", ">>") else target
             elif char in _ENDS and self._operators:
-                self._at += 1
-                finish()
+                pair = raw[self._at : self._at + 2]
+                operator = pair if pair in ("&&", "||") else ""
+                self._at += len(operator) or 1
+                finish(operator or (after if char == "\n" and not words else ""))
                 if char == "\n" and pending:
                     body = self._bodies(pending)
                     pending = []
@@ -123,7 +127,7 @@ class Scanner:
                 words.append(self._word())
                 if self._at == begin:
                     self._at += 1
-        finish()
+        finish("")
         return found
 
     def _is_blank(self, char: str) -> bool:

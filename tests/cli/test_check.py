@@ -80,9 +80,26 @@ BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
         b"services: {vllm: {image: vllm, command: '" + b"$(" * 5000 + b"'}}",
         b'services:\n  vllm:\n    image: vllm/vllm-openai:v1\n    command: "--model \'"\n',
         b"vllm: {{\n\t- x",
+        b'#!/bin/bash\nA=(vllm serve)\nA=("${A[@]}")\n"${A[@]}"\n',
+        b"#!/bin/bash\nA=(vllm a a a)\n"
+        + b'A=("${A[@]}" "${A[@]}")\n' * 40
+        + b'vllm serve "${A[@]}"\n',
+        b"#!/bin/bash\nA='-a -b'\n" + b'A="$A $A"\n' * 40 + b"vllm serve $A\n",
         b"",
     ],
-    ids=["bomb", "deep", "not-utf8", "nul", "nested", "open-quote", "tabs", "empty"],
+    ids=[
+        "bomb",
+        "deep",
+        "not-utf8",
+        "nul",
+        "nested",
+        "open-quote",
+        "tabs",
+        "array-of-itself",
+        "arrays",
+        "words",
+        "empty",
+    ],
 )
 def test_hostile_files_are_answered(
     content: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -32,6 +32,11 @@ def words(text: str) -> list[list[str]]:
         ("a $(rm -rf /) `date` $((1 + 1))", [["a", "?", "?", "?"]]),
         ("cat <<EOF > f\nvllm serve x\nEOF\na", [["cat"], ["a"]]),
         ("if true; then\n a\nfi", [["true"], ["a"]]),
+        ('A=(x)\n[ -n "$F" ] && A+=(y)\na "${A[@]}"', [["[", "-n", "?", "]"], ["a", "x"]]),
+        ('X=1\n[ -z "$F" ] || X=2\na $X', [["[", "-z", "?", "]"], ["a", "?"]]),
+        ("cd /x && X=2\na $X", [["cd", "/x"], ["a", "2"]]),
+        ("tmux new -d 'a b'", [["a", "b"]]),
+        ("sbatch <<E\na b\nE", [["a", "b"], ["sbatch"]]),
     ],
 )
 def test_commands(text: str, expected: list[list[str]]) -> None:
@@ -49,6 +54,7 @@ def test_commands(text: str, expected: list[list[str]]) -> None:
          "tgi"),
         ("mpirun -n 2 trtllm-serve serve org/m", "tensorrt_llm"),
         ("lmdeploy serve api_server org/m", "lmdeploy"),
+        ("docker run x/vllm-openai:v1 bash -c 'vllm serve a/b'", "vllm"),
         ("vllm bench serve --model org/m", None),
         ("echo vllm serve org/m", None),
         ("pip install vllm serve", None),

@@ -56,10 +56,9 @@ def read(text: str, environment: dict[str, Value] | None = None) -> list[Draft]:
     if len(text) > _MOST:
         return []
     try:
-        tree = ast.parse(text)
+        return _Module(ast.parse(text), environment or {}).drafts()
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return []
-    return _Module(tree, environment or {}).drafts()
+        return []  # no Python, or nested deeper than anybody writes it
 
 
 class _Module:

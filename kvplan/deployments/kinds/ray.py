@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from kvplan.deployments.draft import Draft
 from kvplan.deployments.facts import ENV
-from kvplan.deployments.gpus import read_resources
+from kvplan.deployments.gpus import read_resources, read_selectors
 from kvplan.deployments.images import read_image
 from kvplan.deployments.launch import read_options
 from kvplan.deployments.node import Node
@@ -172,6 +172,7 @@ def _cluster(cluster: Node, draft: Draft) -> None:
             image = read_image(container.get("image").text)
             if image.engine and image.tag:
                 draft.put("version", image.tag, container.get("image").place(), "image")
+        read_selectors(group.get("template", "spec"), draft)
         replicas = group.get("replicas")
         width = (draft.value("tp") or 1) * (draft.value("pp") or 1)
         count = draft.value("gpu_count")

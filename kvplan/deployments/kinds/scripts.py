@@ -12,6 +12,7 @@ from kvplan.deployments.text import Mapped, plain
 from kvplan.deployments.variables import SHELL, Refs, Scope
 from kvplan.documents.document import Place
 
+_GPUS = ("gpus", "gpus-per-node", "gpus-per-task", "G", "gres")
 _SBATCH = re.compile(r"^#SBATCH[ \t]+(?:--([\w-]+)|-(\w))(?:[ =]+)?(\S*)", re.MULTILINE)
 
 
@@ -65,9 +66,9 @@ def _slurm(text: str, mapped: Mapped, draft: Draft) -> None:
         name, value = found[1] or found[2], found[3]
         place = mapped.place(found.start())
         value = draft.scope.refs.encode(Mapped(value, [(0, *place)]), SHELL).text
-        if name in ("nodes", "N"):
+        if name in ("nodes", "N") and not draft.known("nodes"):
             draft.say("nodes", value.partition("-")[0], place, "#SBATCH")
-        elif name in ("gpus", "gpus-per-node", "gpus-per-task", "G", "gres"):
+        elif name in _GPUS and not draft.has("gpu_count"):
             _gpus(value, place, draft)
 
 

@@ -38,8 +38,9 @@ _TRITON = {
     "pipeline_parallel_size": "pp", "max_num_seqs": "max_num_seqs",
     "kv_cache_free_gpu_mem_fraction": "gpu_memory_fraction",
     "max_num_batched_tokens": "max_num_batched_tokens", "kv_cache_dtype": "kv_cache_dtype",
-    "quantization": "quantization",
+    "quantization": "quantization", "gpt_model_path": "model",
 }  # fmt: skip
+_BACKEND = re.compile(r'^\s*backend\s*:\s*"(vllm|tensorrtllm)"', re.MULTILINE)
 
 
 def read_pbtxt(text: str) -> list[Draft]:
@@ -48,7 +49,8 @@ def read_pbtxt(text: str) -> list[Draft]:
     mapped = plain(text)
     pairs = list(_PAIR.finditer(bare))
     names = {found[1] for found in pairs}
-    engine, told = None, None
+    engine: str | None = None
+    told: re.Match[str] | None = None
     for found in pairs:
         if found[1] in ("gpu_memory_utilization", "max_model_len"):
             engine, told = engine or "vllm", told or found
@@ -58,12 +60,14 @@ def read_pbtxt(text: str) -> list[Draft]:
             "batch_scheduler_policy",
         ):
             engine, told = engine or "tensorrt_llm", told or found
-    if engine is None or told is None or not names & set(_TRITON):
+    backend = _BACKEND.search(bare)
+    if backend is not None:
+        engine = {"vllm": "vllm", "tensorrtllm": "tensorrt_llm"}[backend[1]]
+        told = backend
+    if engine is None or told is None or (not names & set(_TRITON) and backend is None):
         return []
     draft = empty("triton", 1, Refs())
-    draft.put("engine", engine, mapped.place(told.start()), told[1])
-    if engine == "vllm":
-        draft.put("engine", engine, mapped.place(told.start(1)), told[1])
+    draft.put("engine", engine, mapped.place(told.start(1)), told[1])
     for found in pairs:
         fact = _TRITON.get(found[1])
         if fact is not None and not found[2].startswith("${"):
